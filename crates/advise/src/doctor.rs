@@ -67,7 +67,7 @@ impl DoctorFinding {
 type DoctorCheck = fn(&DoctorFacts) -> Vec<DoctorFinding>;
 
 /// All checks in the order of the report, from the machine to the shares.
-const RULES: [DoctorCheck; 16] = [
+const RULES: [DoctorCheck; 17] = [
     system::kernel,
     system::cpu,
     system::memory,
@@ -79,6 +79,7 @@ const RULES: [DoctorCheck; 16] = [
     network::interfaces,
     network::ports,
     network::firewall,
+    network::announcements,
     network::reserved_ports,
     network::logon,
     places::configuration,

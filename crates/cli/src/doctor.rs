@@ -112,6 +112,12 @@ fn look(args: &Args) -> Result<DoctorFacts> {
     facts.missing_layers = running.as_ref().and_then(|own| own.missing_layers.clone());
     facts.refusals =
         facts.missing_layers.as_ref().filter(|l| is_confined(l)).map(|_| refusals::look());
+    if let Some(own) = &running {
+        let (problems, lines): (Vec<_>, Vec<_>) =
+            own.announced.lines().partition(|line| line.starts_with(' '));
+        facts.announcements = Some(lines.into_iter().map(str::to_owned).collect());
+        facts.announcement_problems = problems.into_iter().map(|l| l.trim().to_owned()).collect();
+    }
     facts.running = running.map_or(ServerVersion::No, |own| ServerVersion::Version(own.version));
     facts.other_servers = network::other_servers();
     facts.firewall = network::firewall();

@@ -54,6 +54,7 @@ fn shown(status: &Value) -> String {
     ];
     let mut out = counts.join(", ") + "\n" + &confinement(&status["confinement"]);
     out += refused_calls(status);
+    out += &announced(&status["discovery"]);
     for (share, by) in status["backend_latency_us"].as_object().into_iter().flatten() {
         let by = by.as_u64().unwrap_or_default();
         let share = plain(&Value::from(share.as_str()));
@@ -93,6 +94,32 @@ fn shown(status: &Value) -> String {
     }
     for client in list(&status["nfs"]["clients"]) {
         out += &nfs_client(client);
+    }
+    out
+}
+
+/// Lines on where clients find the server by themselves.
+pub(crate) fn announced(discovery: &Value) -> String {
+    let links = list(&discovery["links"]);
+    if let (true, Some(reason)) = (links.is_empty(), discovery["reason"].as_str()) {
+        return format!("not announced: {}\n", plain(&Value::from(reason)));
+    }
+    let mut out = String::new();
+    for link in links {
+        let services: Vec<_> = list(&link["services"]).iter().map(plain).collect();
+        let explorer = if link["explorer"] == true { "yes" } else { "no" };
+        let name = match link["name"].as_str() {
+            Some(_) => format!("announced as {}", plain(&link["name"])),
+            None => "not announced by mDNS".to_owned(),
+        };
+        out += &format!(
+            "{name} on {}: {}; Explorer: {explorer}\n",
+            plain(&link["interface"]),
+            if services.is_empty() { "-".to_owned() } else { services.join(", ") }
+        );
+        for problem in list(&link["problems"]) {
+            out += &format!("  {}\n", plain(problem));
+        }
     }
     out
 }
@@ -176,6 +203,20 @@ mod tests {
                     has stopped: check the kernel log and the file system, \
                     then restart the server\n";
         assert!(shown.contains(line), "{shown}");
+    }
+
+    #[test]
+    fn announcement_is_shown_by_interface_with_its_problems() {
+        let link = serde_json::json!({
+            "interface": "eth0", "name": "NAS", "services": ["smb", "time machine"],
+            "explorer": false, "problems": ["tcp 5357: in use"],
+        });
+        let shown = shown(&serde_json::json!({"discovery": {"links": [link]}}));
+        let lines =
+            "announced as NAS on eth0: smb, time machine; Explorer: no\n  tcp 5357: in use\n";
+        assert!(shown.contains(lines), "{shown}");
+        let off = serde_json::json!({"discovery": {"links": [], "reason": "it is off"}});
+        assert!(super::shown(&off).contains("not announced: it is off\n"));
     }
 
     #[test]

@@ -58,6 +58,11 @@ pub struct DoctorFacts {
     pub missing_layers: Option<Vec<String>>,
     /// The kernel's log of refused system calls; `None` if no confined server runs.
     pub refusals: Option<RefusalLog>,
+    /// The running server's announcements by interface, in words; `None` if none runs or it reports
+    /// none.
+    pub announcements: Option<Vec<String>>,
+    /// Parts of the announcement that fail, with remedies.
+    pub announcement_problems: Vec<String>,
     /// Version of this program.
     pub version: String,
 }

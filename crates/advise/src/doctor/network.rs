@@ -179,6 +179,31 @@ pub(super) fn firewall(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     vec![DoctorFinding::yellow(topic, text).remedy(lines.join("\n"))]
 }
 
+/// Ports of multicast DNS, WS-Discovery and its metadata.
+const DISCOVERY_PORTS: [(u16, &str); 3] = [(5353, "udp"), (3702, "udp"), (5357, "tcp")];
+
+/// Whether clients find the server by themselves.
+pub(super) fn announcements(facts: &DoctorFacts) -> Vec<DoctorFinding> {
+    let topic = "discovery";
+    let Some(lines) = &facts.announcements else { return Vec::new() };
+    let rules = match &facts.firewall {
+        Firewall::Nft(rules) | Firewall::Iptables(rules) if closes(rules) => rules,
+        _ => "",
+    };
+    let is_closed = |(port, _): &(u16, &str)| !rules.is_empty() && !mentions(rules, *port);
+    let closed = DISCOVERY_PORTS.into_iter().filter(is_closed);
+    let closed: Vec<_> = closed.map(|(port, protocol)| format!("{port}/{protocol}")).collect();
+    let found = lines.iter().map(|line| DoctorFinding::green(topic, line.as_str()));
+    let problems = facts.announcement_problems.iter();
+    let problems = problems.map(|text| DoctorFinding::yellow(topic, text.as_str()));
+    let blocked = (!closed.is_empty() && !lines.is_empty()).then(|| {
+        let text = format!("the firewall's rules accept {} nowhere", closed.join(", "));
+        let remedy = "permit them for the local network, or set enabled = false in [discovery]";
+        DoctorFinding::yellow(topic, text).remedy(remedy)
+    });
+    found.chain(problems).chain(blocked).collect()
+}
+
 /// Whether the rules may refuse incoming packets.
 fn closes(rules: &str) -> bool {
     rules.lines().map(str::trim).any(|line| {

@@ -204,6 +204,25 @@ fn unreserved_ports_are_yellow_unless_all_users_are_squashed() {
 }
 
 #[test]
+fn announcement_is_yellow_if_a_part_fails_or_is_blocked() {
+    let mut facts = fit();
+    assert!(findings(&facts).iter().all(|one| one.topic != "discovery"));
+    facts.announcements = Some(vec!["announced as NAS on eth0: smb; Explorer: yes".to_owned()]);
+    let found = |facts: &DoctorFacts| {
+        let all = findings(facts).into_iter().filter(|one| one.topic == "discovery");
+        all.map(|one| (one.state, one.text)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&facts)[0].0, FindingSeverity::Green);
+    facts.announcement_problems = vec!["tcp 5357 is in use".to_owned()];
+    assert_eq!(found(&facts)[1].0, FindingSeverity::Yellow);
+    let rules = "chain input {\ntype filter hook input priority 0; policy drop;\n\
+                 udp dport 5353 accept\n}";
+    facts.firewall = Firewall::Nft(rules.to_owned());
+    let text = "the firewall's rules accept 3702/udp, 5357/tcp nowhere";
+    assert_eq!(found(&facts)[2], (FindingSeverity::Yellow, text.to_owned()));
+}
+
+#[test]
 fn firewall_is_yellow_only_if_it_blocks_served_ports() {
     let nft = |rules: &str| {
         Firewall::Nft(format!("table inet filter {{\n\tchain input {{\n{rules}\n\t}}\n}}\n"))

@@ -17,6 +17,8 @@ pub struct ReportedServer {
     pub version: String,
     /// Layers of confinement that are missing, if the server reports them.
     pub missing_layers: Option<Vec<String>>,
+    /// Lines about its announcement: interfaces, each followed by its problems, which are indented.
+    pub announced: String,
     /// Its shares that NFS does not export.
     pub shares_without_nfs: Vec<String>,
 }
@@ -34,6 +36,7 @@ pub fn running(admin: Option<&AdminAddress>) -> Option<ReportedServer> {
     Some(ReportedServer {
         version: status["version"].as_str()?.to_owned(),
         missing_layers: missing,
+        announced: crate::status::announced(&status["discovery"]),
         shares_without_nfs: shares_without_nfs(&shares),
     })
 }
