@@ -1,9 +1,9 @@
 # The two main commands: `make run` serves a demo directory, `make test` runs all tests.
 .PHONY: run test quick release release-artifacts artifacts check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs xfs quotas pynfs suites pike wpts foreign authority attacks domain guide wiretap power races hostile bench test-all
+    btrfs xfs quotas pynfs suites pike wpts foreign authority attacks domain guide discovery wiretap power races hostile bench test-all
 
 # Lanes: tests against other programs. Two run at a time, the longest first, each with its own addresses.
-LANES = kernel-uml conformance servers kernel-steady clients foreign pike wpts quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap guide artifacts
+LANES = kernel-uml conformance servers kernel-steady clients foreign pike wpts quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap guide discovery artifacts
 # Lanes must not share the standard input: smbd ends when its standard input ends.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -137,6 +137,9 @@ domain: built ## Kerberos tickets of an Active Directory domain: owners, expiry,
 
 guide: built ## The commands of the administrator's guide, each page in a fresh root (root; seconds)
 	conformance/guide
+
+discovery: built ## Avahi and wsdd find the server, in network namespaces (root; a minute)
+	$(call lane,24) conformance/discovery
 
 wiretap: built ## A part of Samba's test suite, signed and encrypted: searches the traffic for reused nonces
 	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
