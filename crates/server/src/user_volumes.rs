@@ -41,12 +41,15 @@ type VolumeKey = (String, FileKey);
 pub struct OpenUserVolumes {
     volumes: Mutex<VolumeTable>,
     /// Openings in flight by share and path.
-    openings: Mutex<BTreeMap<(String, UserPath), watch::Receiver<Option<OpeningOutcome>>>>,
+    openings: Mutex<BTreeMap<(String, UserPath), OpeningReceiver>>,
     /// Turns of openings, which may hang.
     turns: Arc<Semaphore>,
 }
 
 type OpeningOutcome = Result<OpenedDirectory, UserVolumeRefusal>;
+
+/// Receives the outcome once the opening has ended.
+type OpeningReceiver = watch::Receiver<Option<OpeningOutcome>>;
 
 #[derive(Debug)]
 struct VolumeTable {
@@ -276,7 +279,7 @@ impl ShareUserVolumes {
         &self,
         at: &UserPath,
         requester: &VolumeRequester,
-    ) -> Result<watch::Receiver<Option<OpeningOutcome>>, UserVolumeRefusal> {
+    ) -> Result<OpeningReceiver, UserVolumeRefusal> {
         let key = (self.share.name.to_lowercase(), at.clone());
         let mut openings = self.open.openings.lock();
         if let Some(in_flight) = openings.get(&key) {

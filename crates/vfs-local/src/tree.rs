@@ -119,11 +119,10 @@ impl LocalVfs {
     /// [`FsError`] of the system.
     pub fn of_user(root: UserDirectory, links: TreeLinkPolicy) -> Result<Self> {
         rustix::process::umask(Mode::empty());
-        let served = as_server(ServerWork::UserDirectory, || {
+        as_server(ServerWork::UserDirectory, || {
             let served = Self::of_directory(root.into_fd(), links, true);
             served.map_err(|e| refusal("serve", e))
-        });
-        served
+        })
     }
 
     /// Serves the open directory `root`, a snapshot.

@@ -71,7 +71,7 @@ fn serve(programs: &HookPrograms, socket: &OwnedFd, id: u64, new: &NewHome) {
 }
 
 fn start(program: &[String], new: &NewHome) -> Result<Child, HookFailure> {
-    let failed = |error: String| HookFailure::Start(error);
+    let failed = HookFailure::Start;
     let (path, arguments) = program.split_first().ok_or_else(|| failed("no program".into()))?;
     let mut command = Command::new(path);
     command.args(arguments).env_clear();

@@ -236,8 +236,8 @@ impl WatchGroup {
         let Some(mount) = mount else { return Self::start(root) };
         let mut groups = GROUPS.lock();
         groups.retain(|(_, group)| group.strong_count() > 0);
-        let of_mount = groups.iter().filter(|(key, _)| *key == mount);
-        if let Some(known) = of_mount.into_iter().find_map(|(_, group)| group.upgrade()) {
+        let mut of_mount = groups.iter().filter(|(key, _)| *key == mount);
+        if let Some(known) = of_mount.find_map(|(_, group)| group.upgrade()) {
             return Ok(known);
         }
         let group = Self::start(root)?;
