@@ -2,6 +2,7 @@
 
 mod client_side;
 mod connection;
+mod discovery;
 mod files;
 mod handles;
 mod messages;
@@ -53,6 +54,9 @@ pub const TARGETS: &[FuzzFunction] = &[
         rounds: 60_000,
         ..of_decoder("handles", handles::handles)
     },
+    // Each input meets responders that have announced themselves.
+    FuzzFunction { rounds: 100_000, ..of_decoder("mdns", discovery::mdns) },
+    FuzzFunction { rounds: 40_000, ..of_decoder("wsd", discovery::wsd) },
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),
