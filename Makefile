@@ -13,8 +13,10 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install the programs that the tests need (as root), then run all tests
 	conformance/prepare
+	conformance/default-state begin
 	$(MAKE) --no-print-directory check units
 	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(LANES)
+	conformance/default-state end
 
 # Seed in hexadecimal by which long lanes choose a part of their tests: it differs from commit to commit.
 commit_seed = $$(git rev-parse --short=8 HEAD 2> /dev/null || echo 1)

@@ -7,6 +7,8 @@ address=127.0.${ANABRANCH_TEST_NET:-0}.71
 server_port=24451
 port=24452
 admin=$address:24453
+# A server on this machine may use the default state directories.
+export STATE_DIRECTORY=$work/server-state XDG_STATE_HOME=$work/state-home
 passed=0
 skipped=0
 server=
@@ -86,21 +88,8 @@ skip() {
     echo "SKIPPED: $1" >&2
 }
 
-# python_environment NAME: prints the interpreter of a virtual environment with the packages of
-# python/NAME.requirements, whose hashes pip checks. Another list or interpreter gets its own
-# environment.
-python_environment() {
-    local list=conformance/python/$1.requirements folder
-    folder=${ANABRANCH_CACHE:-$HOME/.cache/anabranch}/python/$1-$({ cat "$list"; python3 -VV; } | sha256sum | head -c 16)
-    if [ ! -e "$folder/complete" ]; then
-        rm -rf "$folder"
-        mkdir -p "$(dirname "$folder")" &&
-            python3 -m venv "$folder" >&2 &&
-            "$folder/bin/pip" install --quiet --require-hashes --requirement "$list" >&2 &&
-            touch "$folder/complete" || return 1
-    fi
-    echo "$folder/bin/python"
-}
+# python_environment NAME: prints the interpreter with the packages of python/NAME.requirements.
+python_environment() { conformance/python-environment "$1" "conformance/python/$1.requirements"; }
 
 # wire_was signed|sealed|plain DIALECT SIGNING CIPHER: fails unless all connections since the last
 # call had these properties in both directions and carried messages.

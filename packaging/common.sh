@@ -34,17 +34,5 @@ pack() {
         --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --mtime="@$SOURCE_DATE_EPOCH" "$@"
 }
 
-# tools_environment: prints the directory with the commands of tools.requirements, whose hashes pip
-# checks. Another list or interpreter gets its own directory.
-tools_environment() {
-    local list=$here/tools.requirements folder
-    folder=${ANABRANCH_CACHE:-$HOME/.cache/anabranch}/python/tools-$({ cat "$list"; python3 -VV; } | sha256sum | head -c 16)
-    if [ ! -e "$folder/complete" ]; then
-        rm -rf "$folder"
-        mkdir -p "$(dirname "$folder")" &&
-            python3 -m venv "$folder" >&2 &&
-            "$folder/bin/pip" install --quiet --require-hashes --requirement "$list" >&2 &&
-            touch "$folder/complete" || return 1
-    fi
-    echo "$folder/bin"
-}
+# tools_environment: prints the directory with the commands of tools.requirements.
+tools_environment() { dirname "$("$here/../conformance/python-environment" tools "$here/tools.requirements")"; }

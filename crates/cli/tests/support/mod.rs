@@ -48,6 +48,9 @@ pub fn anabranch() -> Command {
     let mut command = Command::new(std::env::var_os("ANABRANCH_BINARY").unwrap_or_else(built));
     // Directory in which servers record the paths of their tokens, for commands to find them.
     command.env("RUNTIME_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
+    // A server on this machine may use the default state directories.
+    command.env("STATE_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    command.env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state-home"));
     command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
     command
 }

@@ -45,8 +45,10 @@ pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
 pub use path_variables::{ParsedPath, PathTemplate, PathValues};
 use serde::Deserialize;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub use surroundings::{KeyLines, MachineFindings, missing_system_user};
@@ -759,16 +761,32 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("{text:?} is not an octal mode; write it as \"0644\""))
 }
 
-/// Default location of the user file: a system directory for root, the user's state directory
-/// otherwise.
+/// Default location of the user file: the directory that systemd's `StateDirectory=` names, a system
+/// directory for root, the user's state directory otherwise.
 #[must_use]
 pub fn default_users_file() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/var/lib/anabranch/users.toml");
+    let is_root = rustix::process::geteuid().is_root();
+    default_state_folder(is_root, |name| std::env::var_os(name)).join("users.toml")
+}
+
+/// systemd.exec(5) gives `STATE_DIRECTORY` as absolute paths separated by colons, of which the first
+/// is used.
+fn default_state_folder(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let absolute = |name: &str| {
+        let value = variable(name)?.into_vec();
+        let first = value.split(|byte| *byte == b':').next()?;
+        let path = PathBuf::from(OsStr::from_bytes(first));
+        path.is_absolute().then_some(path)
+    };
+    if let Some(given) = absolute("STATE_DIRECTORY") {
+        return given;
     }
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local/state"));
-    state.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("anabranch/users.toml")
+    if is_root {
+        return PathBuf::from("/var/lib/anabranch");
+    }
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || variable("HOME").map(|h| PathBuf::from(h).join(".local/state"));
+    state.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("anabranch")
 }
 
 #[cfg(test)]

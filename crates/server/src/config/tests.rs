@@ -387,3 +387,27 @@ fn former_value_of_smb_stable_is_still_read() {
         assert_eq!(share.smb_stable, SmbStable::Requested, "{value}");
     }
 }
+
+#[test]
+fn default_state_folder_is_that_of_the_service_manager() {
+    let folder = |is_root, set: &[(&str, &str)]| {
+        let set: Vec<_> = set.iter().map(|(n, v)| ((*n).to_owned(), OsString::from(v))).collect();
+        default_state_folder(is_root, |name| {
+            set.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
+        })
+    };
+    let home = ("HOME", "/home/alice");
+    let cases: [(bool, &[(&str, &str)], &str); 8] = [
+        (true, &[home], "/var/lib/anabranch"),
+        (false, &[home], "/home/alice/.local/state/anabranch"),
+        (false, &[home, ("XDG_STATE_HOME", "/s")], "/s/anabranch"),
+        (false, &[], "./anabranch"),
+        (true, &[("STATE_DIRECTORY", "/state")], "/state"),
+        (false, &[home, ("STATE_DIRECTORY", "/state:/other")], "/state"),
+        (true, &[("STATE_DIRECTORY", "")], "/var/lib/anabranch"),
+        (true, &[("STATE_DIRECTORY", "relative")], "/var/lib/anabranch"),
+    ];
+    for (is_root, set, expected) in cases {
+        assert_eq!(folder(is_root, set), Path::new(expected), "{set:?}");
+    }
+}

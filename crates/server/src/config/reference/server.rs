@@ -139,8 +139,8 @@ pub(super) const SERVER: &[ConfigKey] = &[
         name: "users",
         form: "a path",
         default: Described(
-            "`/var/lib/anabranch/users.toml`, or in the user's home directory if not \
-               root",
+            "`users.toml` in systemd's `$STATE_DIRECTORY`, else in `/var/lib/anabranch`, or in \
+               the user's home directory if not root",
         ),
         counts: Reload,
         text: "The user file; see `anabranch user`.",
