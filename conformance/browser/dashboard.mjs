@@ -1,10 +1,11 @@
 // Tests the dashboard like a user. `conformance/dashboard` starts a server with load.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { assertNothingIsCutOff, openPage, withBrowser } from "./browser.mjs";
 
-const { ADMIN, TOKEN, METRICS_TOKEN } = process.env;
+const { ADMIN, BINARY, METRICS_TOKEN, PICTURES, SMB, TOKEN } = process.env;
 const base = `http://${ADMIN}`;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -90,6 +91,63 @@ async function live(page) {
   }
 }
 
+/** A refused logon is seen as a figure and in a table, with the name as text; the API says the same. */
+async function refusals(page) {
+  const name = "<b>eve";
+  const before = number(await tile(page, "Refused logons, 1 h"));
+  const failed = spawnSync(BINARY, ["probe", `smb://${name}@${SMB}/data`], { env: { ...process.env, ANABRANCH_PASSWORD: "wrong" }, timeout: 20000 });
+  assert.notEqual(failed.status, 0, "a wrong password is refused");
+  const row = page.locator("#refused-table tbody tr", { hasText: name });
+  await row.waitFor();
+  assert.match(await row.innerText(), /127\./);
+  await eventually("the figure", async () => number(await tile(page, "Refused logons, 1 h")) > before);
+  assert.match(await page.locator(".tile.warn").innerText(), /Refused logons/);
+  const { items } = await api("/v1/refused-logons");
+  assert.equal(items[0].user, name);
+}
+
+/** The charts show the hour that the server retains, also to a page that was just opened. */
+async function hour(page) {
+  await eventually("three intervals of the server", async () => (await api("/v1/history")).samples.length >= 3);
+  await page.reload();
+  await page.getByRole("heading", { name: "Traffic" }).waitFor();
+  await page.locator("#span").selectOption("hour");
+  const chart = page.locator(".chart", { has: page.getByRole("heading", { name: "Sent to clients", exact: true }) }).first();
+  await eventually("the hour's traffic", async () => (await chart.locator("path").first().getAttribute("d"))?.split("L").length > 4);
+  const { series, samples } = await api("/v1/history");
+  const sent = samples.flatMap(({ traffic }) => traffic).filter(([at]) => series[at][0] === "data").reduce((sum, one) => sum + one[4], 0);
+  assert.ok(sent > 0, "the load's reads are in the history");
+  await page.locator("#span").selectOption("minutes");
+}
+
+/**
+ * In each table a column's header and cells share an edge: the right one for figures, the left one for
+ * names. No table has to be scrolled at this width.
+ */
+async function columnsLineUp(page, where) {
+  const faults = await page.evaluate(() => [...document.querySelectorAll("table")].filter((table) => table.offsetParent && table.tHead).flatMap((table) => {
+    const edges = (cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      const { left, right } = range.getBoundingClientRect();
+      return { left, right };
+    };
+    const faults = [], box = table.closest(".scroll");
+    if (box.scrollWidth > box.clientWidth + 1) faults.push(`${table.id} is ${box.scrollWidth} wide in ${box.clientWidth}`);
+    for (const row of [...table.tBodies].flatMap((body) => [...body.rows]).filter((row) => !row.classList.contains("channel"))) {
+      [...row.cells].forEach((cell, at) => {
+        const head = table.tHead.rows[0].cells[at];
+        if (!head.offsetParent || !head.innerText.trim() || head.querySelector(".visually-hidden") || !cell.innerText.trim() || cell.querySelector(".rate, .pill")) return;
+        const side = head.classList.contains("n") ? "right" : "left";
+        const difference = Math.abs(edges(cell)[side] - edges(head)[side]);
+        if (difference > 1.5) faults.push(`${table.id}, ${head.innerText}: ${difference} px beside ${cell.innerText}`);
+      });
+    }
+    return faults;
+  }));
+  assert.deepEqual(faults, [], `columns, ${where}`);
+}
+
 /** The page cuts a channel and closes a session after a confirmation. */
 async function closing(page) {
   const sessions = async () => (await api("/v1/sessions")).items;
@@ -111,6 +169,7 @@ async function closing(page) {
 
 /** The page switches a feature and shows its new state. */
 async function switching(page) {
+  await page.locator("#features-summary").click();
   const off = page.getByRole("button", { name: "Switch off metadata-cache for media" });
   await off.click();
   await page.getByRole("dialog").getByRole("button", { name: "Switch off" }).click();
@@ -153,17 +212,21 @@ async function themes(browser) {
   for (const scheme of ["light", "dark"]) {
     const { page, faults } = await openPage(browser, `${base}/#token=${TOKEN}`, { scheme });
     await page.getByRole("heading", { name: "Health" }).waitFor();
-    if (await page.locator("details summary").isVisible()) await page.locator("details summary").click();
+    for (const summary of await page.locator("details summary").all()) if (await summary.isVisible()) await summary.click();
     await page.waitForTimeout(2500);
     await accessible(page, scheme);
     const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const before = await back();
     await page.locator("#theme").selectOption(scheme === "light" ? "dark" : "light");
     assert.notEqual(await back(), before, "the switch does nothing");
-    await page.setViewportSize({ width: 380, height: 800 });
-    await page.waitForTimeout(300);
-    await assertNothingIsCutOff(page);
-    await accessible(page, `${scheme} switched over, narrow`);
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.waitForTimeout(300);
+      await assertNothingIsCutOff(page);
+      await columnsLineUp(page, `${width} px`);
+      await accessible(page, `${scheme} switched over, ${width} px`);
+      if (PICTURES) await page.screenshot({ path: `${PICTURES}/dashboard-${scheme === "light" ? "dark" : "light"}-${width}.png`, fullPage: true });
+    }
     assert.deepEqual(faults, []);
     await page.context().close();
   }
@@ -171,7 +234,7 @@ async function themes(browser) {
 
 async function screenshots(browser, folder) {
   for (const scheme of ["light", "dark"]) {
-    const { page } = await openPage(browser, `${base}/#token=${TOKEN}`, { scheme, width: 1360, height: 1000 });
+    const { page } = await openPage(browser, `${base}/#token=${TOKEN}`, { scheme, width: 1440, height: 1000 });
     await page.waitForTimeout(Number(process.env.SECONDS ?? 30) * 1000);
     await page.screenshot({ path: `${folder}/dashboard-${scheme}.png` });
     await page.screenshot({ path: `${folder}/dashboard-${scheme}-all.png`, fullPage: true });
@@ -189,7 +252,9 @@ await withBrowser(async (browser) => {
   const { page, faults } = await openPage(browser, `${base}/#token=${TOKEN}`);
   await page.getByRole("heading", { name: "Traffic" }).waitFor();
   await live(page);
+  await refusals(page);
   await keyboard(page);
+  await hour(page);
   await themes(browser);
   await switching(page);
   await closing(page);

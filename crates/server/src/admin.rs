@@ -9,6 +9,7 @@ mod cache;
 mod channels;
 mod drain;
 mod features;
+mod history;
 mod listen;
 mod nfs_clients;
 mod openapi;

@@ -7,6 +7,7 @@ use crate::accounts::users::Users;
 use crate::conn::connections::ConnectionTable;
 use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX};
 use crate::machine::interfaces::Interfaces;
+use crate::observe::refused_logons::RefusedLogons;
 use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::nfs_records::{NfsRecords, OWN_RECORD};
@@ -56,6 +57,7 @@ pub struct ProcessHost {
     tls: RwLock<Option<Arc<ServerConfig>>>,
     /// Connections of both protocols.
     connections: OnceLock<Arc<ConnectionTable>>,
+    refused_logons: Arc<RefusedLogons>,
 }
 
 impl ProcessHost {
@@ -76,7 +78,13 @@ impl ProcessHost {
             nfs_identity: RwLock::default(),
             tls: RwLock::default(),
             connections: OnceLock::new(),
+            refused_logons: Arc::default(),
         }
+    }
+
+    /// The last refused logons.
+    pub fn refused_logons(&self) -> &Arc<RefusedLogons> {
+        &self.refused_logons
     }
 
     /// The resolver of client names.
@@ -308,6 +316,9 @@ impl SmbHost for ProcessHost {
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
         let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
         tracing::warn!(%peer, user, reason = why, "logon refused");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.refused_logons.add(&user, peer.ip(), why, now_ms);
     }
 
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {

@@ -211,6 +211,8 @@ impl Service {
             exported,
             limits: self.limits.clone(),
             discovery: self.discovery.clone(),
+            history: Arc::default(),
+            refused_logons: self.host.refused_logons().clone(),
         })
     }
 

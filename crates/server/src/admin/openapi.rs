@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 const SCHEMAS: &str = include_str!("schemas.json");
 
 /// Path parameters: name, description, pattern.
-const PARTS: [(&str, &str, &str); 5] = [
+const PARTS: [(&str, &str, &str); 6] = [
     ("client", "Id of an NFS client.", "^[0-9a-f]{16}$"),
     ("connection", "Number of a connection.", "^[0-9]{1,19}$"),
     ("feature", "Name of a feature, or Azure's name for it.", "^[A-Za-z0-9-]{1,64}$"),
     ("session", "Id of an SMB session.", "^[0-9a-f]{16}$"),
     ("share", "Name of a share.", "^[^/\\u0000-\\u001f]{1,80}$"),
+    ("since", "Time in milliseconds since 1970.", "^[0-9]{1,15}$"),
 ];
 
 /// Error responses that every operation may return.

@@ -22,6 +22,11 @@ const SPACE_SHORT: f64 = 0.05;
 /// Fraction of the connection limit above which there is a warning.
 const CONNECTIONS_MANY: f64 = 0.9;
 
+/// Period in which refused logons are counted, and the number from which there is a warning: more
+/// than a user's mistakes.
+const LOGONS_REFUSED_SECONDS: u64 = 600;
+const LOGONS_REFUSED_MANY: u64 = 10;
+
 /// Proves only that the process answers.
 pub fn alive(_: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     Ok(AdminAnswer::Text("text/plain; charset=utf-8", "ok\n".into()))
@@ -94,7 +99,7 @@ fn disk_failures(state: &AdminState) -> Value {
 
 /// Health checks.
 pub fn health(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
-    let mut checks = vec![taking(state), room(state)];
+    let mut checks = vec![taking(state), room(state), logons(state)];
     let disks = disks::all(&state.server.config(), &state.files);
     checks.extend(disks.into_iter().take(ADMIN_ITEMS_MAX).map(disk_failed));
     checks.extend(state.shares.all().iter().take(ADMIN_ITEMS_MAX).map(|share| {
@@ -147,6 +152,18 @@ fn room(state: &AdminState) -> Value {
     let text = format!("{open} of {most} connections");
     let is_full = open as f64 > most as f64 * CONNECTIONS_MANY;
     check("connections", if is_full { "warning" } else { "ok" }, &text)
+}
+
+fn logons(state: &AdminState) -> Value {
+    let refused = state.observer.history.logons_failed_within(LOGONS_REFUSED_SECONDS);
+    let minutes = LOGONS_REFUSED_SECONDS / 60;
+    let text = match refused {
+        0 => format!("no logon was refused in the last {minutes} minutes"),
+        1 => format!("1 logon was refused in the last {minutes} minutes"),
+        more => format!("{more} logons were refused in the last {minutes} minutes"),
+    };
+    let is_many = refused >= LOGONS_REFUSED_MANY;
+    check("logons", if is_many { "warning" } else { "ok" }, &text)
 }
 
 /// The clients with the most traffic, and the files with the most recent requests.

@@ -3,7 +3,7 @@
 use super::answer::AdminAnswer;
 use super::operation::{AdminOperation, Method, RequiredAccess, get};
 use super::{
-    cache, channels, drain, features, nfs_clients, openapi, page, sessions, shares, status,
+    cache, channels, drain, features, history, nfs_clients, openapi, page, sessions, shares, status,
 };
 
 /// All operations.
@@ -76,6 +76,13 @@ pub static OPERATIONS: &[AdminOperation] = &[
     get("/v1/cache", "cache", "CacheList", cache::list)
         .list()
         .says("Hit counters of the metadata caches, by share and kind."),
+    get("/v1/history", "history", "History", history::all)
+        .says("The last hour in intervals of ten seconds."),
+    get("/v1/history/{since}", "historySince", "History", history::since)
+        .says("The intervals of the last hour that end after a time."),
+    get("/v1/refused-logons", "refusedLogons", "RefusedLogonList", history::refused_logons)
+        .list()
+        .says("The last refused logons by account, address and reason, the newest first."),
     get("/v1/top", "top", "Top", status::top).says("Clients and files with the most traffic."),
     get("/v1/drain", "drainState", "Drain", drain::show).says("Progress of a drain."),
     get("/v1/drain", "beginDrain", "Drain", drain::begin)

@@ -5,6 +5,8 @@
 pub mod audit;
 pub mod feature_facts;
 pub mod features;
+pub mod history;
 pub mod metrics;
 pub mod observer;
+pub mod refused_logons;
 pub mod traces;

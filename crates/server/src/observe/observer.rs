@@ -7,7 +7,9 @@ use crate::machine::cpu_time::ProcessCpuTimes;
 use crate::machine::round_trips;
 use crate::metadata_cache::MetadataCaches;
 use crate::observe::features::FeatureRegistry;
+use crate::observe::history::{History, HistoryFigures, INTERVAL_SECONDS};
 use crate::observe::metrics::{self, Moment};
+use crate::observe::refused_logons::RefusedLogons;
 use crate::shares::disks;
 use crate::shares::facts::ShareFacts;
 use crate::shares::limits::LimitsBook;
@@ -17,7 +19,7 @@ use meter::MeterSnapshot;
 use smb::SmbServer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval in seconds at which file systems are asked for their free space.
 const SHARES_EVERY_SECONDS: u64 = 10;
@@ -52,6 +54,10 @@ pub struct Observer {
     pub limits: Arc<LimitsBook>,
     /// The announcement on the links.
     pub discovery: Arc<Discovery>,
+    /// The last hour.
+    pub history: Arc<History>,
+    /// The last refused logons.
+    pub refused_logons: Arc<RefusedLogons>,
 }
 
 /// Counters of the trace exporter and the audit log.
@@ -126,6 +132,7 @@ impl Observer {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         let tells_round_trips = Arc::new(AtomicBool::new(true));
         let mut last = Instant::now();
+        let mut interval = last;
         for second in 0.. {
             seconds.tick().await;
             let now = Instant::now();
@@ -133,6 +140,10 @@ impl Observer {
             last = now;
             if second % SHARES_EVERY_SECONDS == 0 {
                 self.look_at_shares();
+            }
+            if second % INTERVAL_SECONDS == 0 {
+                self.record_history(now.duration_since(interval));
+                interval = now;
             }
             let (observer, tells) = (self.clone(), tells_round_trips.clone());
             let looked = tokio::task::spawn_blocking(move || {
@@ -151,6 +162,22 @@ impl Observer {
                 );
             }
         }
+    }
+
+    /// Ends an interval of the history.
+    fn record_history(&self, length: Duration) {
+        let connections = self.connections.counts();
+        let smb = self.server.snapshot();
+        let figures = HistoryFigures {
+            sessions: (smb.sessions.len() + self.nfs.snapshot().clients.len()) as u64,
+            connections: connections.open as u64,
+            open_files: self.files.open_file_count() as u64,
+            logons_failed: smb.logons_failed,
+            connections_refused: connections.refused,
+        };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.history.record(time_ms, length, &self.snapshot(), figures);
     }
 
     /// Refreshes the file systems' space in the background, because a disk may hang. At most one

@@ -1,8 +1,9 @@
-// Charts in SVG: stacked areas or lines over the last five minutes. No data leaves the page, and
+// Charts in SVG: stacked areas or lines over the last five minutes or the last hour. No data leaves the page, and
 // nothing is ever parsed as HTML.
 
-/** Maximum and minimum width of the charts in seconds. */
+/** Maximum and minimum width of the charts in seconds; of the server's hour, in seconds. */
 export const WINDOW = 300;
+export const HOUR = 3600;
 const WINDOW_LEAST = 60;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -55,11 +56,12 @@ export class Chart {
     new ResizeObserver(() => this.render()).observe(this.plot);
   }
 
-  /** `series`: `{ name, color, values }`, each value of one of `times`, in seconds. */
-  update(times, series, limit) {
+  /** `series`: `{ name, color, values }`, each value of one of `times`, in seconds; `most`: maximum width. */
+  update(times, series, limit, most = WINDOW) {
     this.times = times;
     this.series = series;
     this.limit = limit;
+    this.widest = most;
     this.render();
   }
 
@@ -84,7 +86,7 @@ export class Chart {
     const { format, step, floor } = this.options;
     const top = ceiling(Math.max(this.most(), floor ?? 0), step);
     const end = this.times.at(-1) ?? 0;
-    const span = Math.min(WINDOW, Math.max(WINDOW_LEAST, end - (this.times[0] ?? end)));
+    const span = Math.min(this.widest ?? WINDOW, Math.max(WINDOW_LEAST, end - (this.times[0] ?? end)));
     this.x = (time) => LEFT + (width - LEFT - RIGHT) * (1 - (end - time) / span);
     this.y = (value) => TOP + (height - TOP - BOTTOM) * (1 - Math.min(value, top) / top);
     const parts = [];
@@ -94,7 +96,8 @@ export class Chart {
       parts.push(draw("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
       parts.push(draw("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(value)));
     }
-    const every = span > 180 ? (width < 420 ? 120 : 60) : span > 90 ? 30 : 15;
+    const usual = span > 1800 ? 900 : span > 600 ? 300 : span > 180 ? 60 : span > 90 ? 30 : 15;
+    const every = width < 420 && span > 180 ? usual * 2 : usual;
     for (let ago = 0; ago <= span; ago += every) {
       const x = this.x(end - ago), text = ago === 0 ? "now" : every < 60 ? `−${ago} s` : `−${ago / 60} min`;
       const anchor = ago === 0 ? "end" : x < LEFT + 24 ? "start" : "middle";
@@ -150,7 +153,7 @@ export class Chart {
     }
     const told = shown.filter(([, value]) => value !== undefined && value !== null);
     const each = told.map(([{ name }, value]) => `${name} ${format(value)}`).join(", ");
-    this.plot.setAttribute("aria-label", `${title}: ${each || "nothing yet"}. Arrow keys go through the last five minutes.`);
+    this.plot.setAttribute("aria-label", `${title}: ${each || "nothing yet"}. Arrow keys go through the times.`);
   }
 
   point(x) {
@@ -182,7 +185,7 @@ export class Chart {
     this.cursor.setAttribute("x2", x);
     this.cursor.setAttribute("visibility", "visible");
     const ago = Math.round(this.times.at(-1) - this.times[at]);
-    const when = ago === 0 ? "now" : `${ago} s ago`;
+    const when = ago === 0 ? "now" : ago < 120 ? `${ago} s ago` : `${Math.round(ago / 60)} min ago`;
     const rows = this.series.map(({ name, values }) => [name, values[at] === undefined || values[at] === null ? "–" : format(values[at])]);
     this.tip.replaceChildren(make("p", {}, when), ...rows.map(([name, value]) => make("p", {}, make("span", {}, name), make("b", {}, value))));
     this.tip.hidden = false;

@@ -1,12 +1,14 @@
-// The dashboard: polls the API once a second, retains five minutes of samples and draws them. Names
-// that clients chose are only set as text, never parsed as HTML.
+// The dashboard: polls the API once a second, retains five minutes of samples and draws them, or the
+// hour that the server retains. Names that clients chose are only set as text, never parsed as HTML.
 
-import { Chart, WINDOW, make } from "./charts.js";
+import { Chart, HOUR, WINDOW, make } from "./charts.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
 /** Resources below /v1 of each poll. Traffic is split by share and operation only if "metrics" is among them. */
-const ASKED = ["status", "metrics", "shares", "cache", "top", "features", "health"];
+const ASKED = ["status", "metrics", "shares", "cache", "top", "features", "health", "refused-logons"];
+/** Interval of the server's samples of the last hour. */
+const HISTORY_EVERY_MS = 10_000;
 /** Upper bounds of the latencies' buckets, in seconds; one more bucket counts longer ones. */
 const BOUNDS = [25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2.5e6, 5e6, 1e7].map((us) => us / 1e6);
 /** Number of series with a name of their own; the others are summed. */
@@ -110,6 +112,31 @@ function quantile(buckets, part) {
   return BOUNDS.at(-1);
 }
 
+/** The server's samples of the last hour, in the form of `samples`. */
+const hour = { samples: [], asked: 0, last: 0 };
+
+/** Fetches what the server added to its history since the last time. */
+async function followHistory() {
+  if (performance.now() - hour.asked < HISTORY_EVERY_MS && hour.asked) return;
+  const history = await ask(hour.last ? `/v1/history/${hour.last}` : "/v1/history");
+  hour.asked = performance.now();
+  if (!history) return;
+  for (const { time_ms: ended, seconds, traffic, logons_failed: refused } of history.samples) {
+    const pairs = new Map();
+    for (const [at, ops, failed, received, sent, measured, sum] of traffic) {
+      const [share, api] = history.series[at];
+      pairs.set(`${share}\t${api}`, { share, api, ops, failed, received, sent, measured, sum: sum / 1e6 });
+    }
+    hour.samples.push({ time: ended / 1000, seconds, pairs, refused });
+    hour.last = ended;
+  }
+  while (hour.samples.length && hour.samples[0].time < hour.last / 1000 - HOUR) hour.samples.shift();
+}
+
+const isHour = () => $("span").value === "hour";
+/** The samples that the charts of the traffic show. */
+const drawn = () => isHour() ? hour.samples : samples;
+
 // ---- tables that keep their rows, and with them the focus
 
 function keyed(body, items, keyOf, build) {
@@ -139,7 +166,16 @@ function text(element, value) {
   if (element.textContent !== string) element.textContent = string;
 }
 
-/** A table row whose cells are texts: `cells` gives them. The first one names the row. */
+/** Sets a cell: a text, or a text and a second, dimmer line, `[text, line, class of the line]`. */
+function fill(cell, value) {
+  if (!Array.isArray(value)) return text(cell, value);
+  const [main, line, kind = ""] = value;
+  if (cell.childElementCount !== 2) cell.replaceChildren(make("span"), make("small", { class: kind }));
+  text(cell.firstElementChild, main);
+  text(cell.lastElementChild, line);
+}
+
+/** A table row whose cells are texts: `cells` gives them, see `fill`. The first one names the row. */
 function row(cells, classes = []) {
   const element = make("tr");
   element.update = (item) => {
@@ -151,7 +187,7 @@ function row(cells, classes = []) {
         if (classes[at]) cell.className = classes[at];
         element.append(cell);
       }
-      text(cell, value);
+      fill(cell, value);
     });
   };
   return element;
@@ -193,7 +229,7 @@ function trouble(what) {
   text($("trouble"), what ?? "");
 }
 
-function button(label, name, act, kind = "small danger") {
+function button(label, name, act, kind = "quiet danger") {
   const element = make("button", { type: "button", class: kind, "aria-label": name }, label);
   element.addEventListener("click", act);
   return element;
@@ -225,9 +261,11 @@ function rates(channel, seconds) {
   return { received: of("received_bytes"), sent: of("sent_bytes") };
 }
 
+const SESSION_COLUMNS = ["name", "name wide", "wide", "wide", "name wide", "n wide", "n", "n", "n wide"];
+
 function sessionBody(session) {
   const body = make("tbody");
-  const main = row((item) => item.cells, ["name", "name", "", "", "name", "n", "n", "n", "n"]);
+  const main = row((item) => item.cells, SESSION_COLUMNS);
   const close = make("td", { class: "n" }, button("Close", `Close the session of ${session.user}`, () => closeSession(body.item)));
   body.append(main);
   body.update = (item) => {
@@ -247,7 +285,7 @@ function sessionBody(session) {
 }
 
 function channelRow(channel) {
-  const element = row((item) => ["channel", item.client, `${item.credits} credits`, item.server, "", "", perSecond(item.rates.received), perSecond(item.rates.sent), item.core ?? "–"], ["", "name", "", "name", "", "n", "n", "n", "n"]);
+  const element = row((item) => [["channel", item.client, "narrow"], item.client, `${item.credits} credits`, item.server, "", "", perSecond(item.rates.received), perSecond(item.rates.sent), item.core ?? "–"], SESSION_COLUMNS);
   element.className = "channel";
   const update = element.update, act = make("td", { class: "n" }, button("Cut", `Cut the channel from ${channel.client}`, () => cut(channel)));
   element.update = (item) => { update(item); if (!act.isConnected) element.append(act); };
@@ -255,7 +293,7 @@ function channelRow(channel) {
 }
 
 function clientBody(client) {
-  const body = make("tbody"), main = row((item) => item.cells, ["name", "name", "", "", "name", "n", "n", "n", "n"]);
+  const body = make("tbody"), main = row((item) => item.cells, SESSION_COLUMNS);
   const close = make("td", { class: "n" }, button("Forget", `Remove the NFS client ${client.owner}`, () => closeClient(body.item)));
   body.append(main);
   body.update = (item) => { body.item = item; main.update(item); if (!close.isConnected) main.append(close); };
@@ -269,13 +307,13 @@ function showSessions(status, seconds) {
     const cores = [...new Set(channels.map((channel) => channel.core ?? "–"))].join(", ");
     const from = channels.length > 1 ? `${channels.length} channels` : channels[0]?.client ?? "–";
     const protection = session.encrypted ? session.cipher : session.signing;
-    const cells = [session.user, from, `SMB ${session.dialect}`, protection, session.shares.join(", "), session.opens_total, total("received"), total("sent"), cores];
+    const cells = [[session.user, [from, `SMB ${session.dialect}`, protection, ...session.shares, `${session.opens_total} open`].join(" · "), "narrow"], from, `SMB ${session.dialect}`, protection, session.shares.join(", "), session.opens_total, total("received"), total("sent"), cores];
     return { ...session, channels, cells, key: `smb ${session.id}`, build: sessionBody };
   });
   const nfs = status.nfs.clients.map((client) => {
     const tls = client.sessions.some((session) => session.tls_connections) ? "TLS" : "–";
     const calls = client.sessions.reduce((sum, session) => sum + session.calls, 0);
-    const cells = [client.owner, client.client, "NFS 4", tls, `${count(calls)} calls`, client.states, "–", "–", "–"];
+    const cells = [[client.owner, [client.client, "NFS 4", tls].join(" · "), "narrow"], client.client, "NFS 4", tls, `${count(calls)} calls`, client.states, "–", "–", "–"];
     return { ...client, cells, key: `nfs ${client.id}`, build: clientBody };
   });
   const table = $("session-table");
@@ -311,7 +349,7 @@ const wanted = (pair) => $("only").value === "" || pair.share === $("only").valu
 const colors = new Map();
 function groups() {
   const totals = new Map();
-  for (const { pairs } of samples) {
+  for (const { pairs } of drawn()) {
     for (const pair of pairs.values()) {
       if (wanted(pair)) totals.set(groupOf(pair), (totals.get(groupOf(pair)) ?? 0) + pair.ops + (pair.received + pair.sent) / 65536);
     }
@@ -325,23 +363,23 @@ function groups() {
 }
 
 function showTraffic() {
-  const { names, more } = groups(), times = samples.map((sample) => sample.time);
+  const { names, more } = groups(), times = drawn().map((sample) => sample.time);
   const all = more ? [...names, "others"] : names;
   const series = Object.fromEntries(Object.keys(charts).map((chart) => [chart, all.map((name) => ({ name, color: colors.get(name) ?? 5, values: [] }))]));
-  for (const { pairs, seconds } of samples) {
+  for (const { pairs, seconds } of drawn()) {
     const sums = all.map(() => ({ ops: 0, received: 0, sent: 0, sum: 0, measured: 0 }));
     for (const pair of pairs.values()) {
       if (!wanted(pair)) continue;
       const at = names.indexOf(groupOf(pair)), sum = sums[at < 0 ? all.length - 1 : at];
       for (const name of ["ops", "received", "sent", "sum"]) sum[name] += pair[name];
-      sum.measured += pair.buckets.reduce((all, number) => all + number, 0);
+      sum.measured += pair.measured ?? pair.buckets.reduce((all, number) => all + number, 0);
     }
     sums.forEach((sum, at) => {
       for (const name of ["ops", "received", "sent"]) series[name][at].values.push(sum[name] / seconds);
       series.latency[at].values.push(sum.measured ? sum.sum / sum.measured : null);
     });
   }
-  for (const [name, chart] of Object.entries(charts)) chart.update(times, series[name]);
+  for (const [name, chart] of Object.entries(charts)) chart.update(times, series[name], undefined, isHour() ? HOUR : WINDOW);
   charts.latency.element.hidden = !shown.metrics;
   for (const element of document.querySelectorAll("#traffic .controls, #traffic details")) element.hidden = !shown.metrics;
 }
@@ -369,8 +407,25 @@ function showApis() {
   sums.sort((a, b) => b.ops - a.ops);
   keyed($("apis").tBodies[0], sums.slice(0, 40), (sum) => sum.key, () => row((sum) => {
     const number = sum.buckets.reduce((all, one) => all + one, 0);
-    return [sum.share || "(no share)", sum.api, count(sum.ops / seconds), perSecond(sum.received / seconds), perSecond(sum.sent / seconds), latency(number ? sum.sum / number : undefined), latency(quantile(sum.buckets, 0.99)), count(sum.failed)];
-  }, ["name", "", "n", "n", "n", "n", "n", "n"]));
+    const share = sum.share || "(no share)";
+    return [[sum.api, share, "narrow"], share, count(sum.ops / seconds), perSecond(sum.received / seconds), perSecond(sum.sent / seconds), latency(number ? sum.sum / number : undefined), latency(quantile(sum.buckets, 0.99)), count(sum.failed)];
+  }, ["", "name wide", "n", "n wide", "n wide", "n wide", "n", "n wide"]));
+}
+
+/** Refused logons of the retained hour, and those since its last interval. */
+let refusedAtInterval;
+function refusedInHour({ logons_failed: all }) {
+  const newest = hour.samples.at(-1)?.time;
+  if (refusedAtInterval?.time !== newest) refusedAtInterval = { time: newest, all };
+  const inHour = hour.samples.reduce((sum, { refused }) => sum + refused, 0);
+  return inHour + Math.max(0, all - refusedAtInterval.all);
+}
+
+function showRefused({ items }, total) {
+  const now = Date.now();
+  keyed($("refused-table").tBodies[0], items, ({ user, address, reason }) => `${user}\t${address}\t${reason}`, () => row(({ user, address, reason, count: times, last_ms: last }) => [[user || "(no name)", `${address}: ${reason}`, "narrow"], address, reason, count(times), `${duration(Math.max(0, Math.round((now - last) / 1000)))} ago`], ["name", "name wide", "wide", "n", "n"]));
+  none("refused-table", items.length);
+  text($("refused-count"), total ? `${count(total)} since the start` : "");
 }
 
 function showTiles(status) {
@@ -385,13 +440,13 @@ function showTiles(status) {
     ["Operations", `${count(total("ops") / seconds)}/s`],
     ...(shown.metrics ? [["Latency, 99 %", latency(quantile(buckets, 0.99))]] : []),
     ["Sessions", count(status.sessions_total + status.nfs.clients_total)],
-    ["Connections", count(status.connections)],
     ["Open files", count(status.open_files)],
     ["Cache hits", cache === undefined ? "–" : `${(cache * 100).toFixed(1)} %`],
+    ["Refused logons, 1 h", count(refusedInHour(status)), refusedInHour(status) ? "warn" : ""],
   ];
   keyed($("tiles"), tiles, ([name]) => name, ([name]) => {
     const value = make("dd"), tile = make("div", { class: "tile" }, make("dt", {}, name), value);
-    tile.update = ([, figure]) => text(value, figure);
+    tile.update = ([, figure, kind = ""]) => { text(value, figure); tile.className = `tile ${kind}`; };
     return tile;
   });
 }
@@ -459,7 +514,7 @@ function recentHits(key) {
 function showCaches(cache) {
   const body = $("cache-table").tBodies[0];
   keyed(body, cache, ({ share, kind }) => `${share}\t${kind}`, () => {
-    const element = make("tr"), cells = [make("th", { scope: "row" }), make("td"), make("td"), make("td", { class: "n" }), make("td", { class: "n" })];
+    const element = make("tr"), cells = [make("th", { scope: "row" }), make("td"), make("td"), make("td", { class: "n wide" }), make("td", { class: "n wide" })];
     const meter = make("meter", { min: 0, max: 1, value: 0 }), figure = make("span", { class: "n" });
     cells[2].append(make("div", { class: "rate" }, meter, figure));
     element.append(...cells);
@@ -479,30 +534,50 @@ function showCaches(cache) {
 }
 
 const STATES = { Registering: ["going on", "warn"], Unregistering: ["going off", "warn"] };
-const STANDS = { stable: ["stable", "good"], preview: ["preview", "warn"], off: ["off", ""], unsupported: ["unsupported", ""] };
+const STANDS = { stable: ["on", "good"], preview: ["on, preview", "warn"], off: ["off", ""], unsupported: ["unsupported", ""] };
+
+/** Rows of the features: shares in the same state have one row, but for those that can be switched. */
+function featureRows(features) {
+  return features.flatMap(({ FeatureName: feature, FeatureState: stands, RegistrationState: state, Alias: alias, Shares: shares }) => {
+    if (!shares.length) return [{ feature, shares: "all", share: "", state, stands, switched: false }];
+    const all = shares.map((one) => ({ feature, shares: one.Share, share: one.Share, state: one.State, stands: one.FeatureState, switched: alias !== null }));
+    const isOne = all.every((one) => !one.switched && one.state === all[0].state && one.stands === all[0].stands);
+    return isOne ? [{ ...all[0], share: "", shares: all.length > 1 ? "all" : all[0].shares }] : all;
+  });
+}
+
+/** True for what an administrator would not expect: a preview that is on, a change, a switched-off feature. */
+const isUnusual = ({ state, stands, switched }) => state.endsWith("ing") || stands === "preview" || (switched && state !== "Registered");
+
+function featureRow(first) {
+  const pill = make("span", { class: "pill" }), element = make("tr", {}, make("th", { scope: "row" }, first.feature, make("small", { class: "narrow" }, first.shares)), make("td", { class: "name wide" }, first.shares), make("td", {}, pill));
+  const act = button("", "", async () => {
+    const { feature, share, state } = element.item, on = state !== "Registered";
+    const path = `/v1/features/${encodeURIComponent(feature)}/${encodeURIComponent(share)}`;
+    const sure = await confirmed(on ? "Switch it on?" : "Switch it off?", `${feature} on the share ${share}, until the server ends.`, on ? "Switch on" : "Switch off");
+    if (sure) await change(path, on ? "PUT" : "DELETE", `${feature} is ${on ? "on" : "off"} for ${share}.`);
+  }, "quiet");
+  element.append(make("td", { class: "n" }, first.share && first.switched ? act : ""));
+  element.update = (item) => {
+    element.item = item;
+    const [name, kind] = item.state.endsWith("ing") ? STATES[item.state] : STANDS[item.stands] ?? [item.stands, ""];
+    text(pill, name);
+    pill.className = `pill ${kind}`;
+    const verb = item.state === "Registered" ? "Switch off" : "Switch on";
+    text(act, verb);
+    act.setAttribute("aria-label", `${verb} ${item.feature} for ${item.share}`);
+  };
+  return element;
+}
 
 function showFeatures(features) {
-  const rows = features.flatMap((feature) => feature.Shares.length ? feature.Shares.map((share) => ({ feature: feature.FeatureName, share: share.Share, state: share.State, stands: share.FeatureState, switched: feature.Alias !== null })) : [{ feature: feature.FeatureName, share: "", state: feature.RegistrationState, stands: feature.FeatureState }]);
-  keyed($("features").tBodies[0], rows, ({ feature, share }) => `${feature}\t${share}`, (first) => {
-    const pill = make("span", { class: "pill" }), element = make("tr", {}, make("th", { scope: "row" }, first.feature), make("td", {}, first.share || "all"), make("td", {}, pill));
-    const act = button("", "", async () => {
-      const { feature, share, state } = element.item, on = state !== "Registered";
-      const path = `/v1/features/${encodeURIComponent(feature)}/${encodeURIComponent(share)}`;
-      const sure = await confirmed(on ? "Switch it on?" : "Switch it off?", `${feature} on the share ${share}, until the server ends.`, on ? "Switch on" : "Switch off");
-      if (sure) await change(path, on ? "PUT" : "DELETE", `${feature} is ${on ? "on" : "off"} for ${share}.`);
-    }, "small");
-    element.append(make("td", { class: "n" }, first.share && first.switched ? act : ""));
-    element.update = (item) => {
-      element.item = item;
-      const [name, kind] = item.state.endsWith("ing") ? STATES[item.state] : STANDS[item.stands] ?? [item.stands, ""];
-      text(pill, name);
-      pill.className = `pill ${kind}`;
-      const verb = item.state === "Registered" ? "Switch off" : "Switch on";
-      text(act, verb);
-      act.setAttribute("aria-label", `${verb} ${item.feature} for ${item.share}`);
-    };
-    return element;
-  });
+  const rows = featureRows(features), key = ({ feature, shares }) => `${feature}\t${shares}`;
+  const unusual = rows.filter(isUnusual);
+  keyed($("unusual").tBodies[0], unusual, key, featureRow);
+  $("unusual").hidden = !unusual.length;
+  $("unusual").closest(".card").querySelector(".none").hidden = unusual.length > 0;
+  keyed($("features").tBodies[0], rows.filter((one) => !isUnusual(one)), key, featureRow);
+  text($("features-summary"), `${rows.length - unusual.length} others`);
 }
 
 function showHealth({ checks }) {
@@ -524,12 +599,18 @@ function none(table, length) {
   $(table).closest(".card").querySelector(".none").hidden = length > 0;
 }
 
+/** The last part of a path, and where it is. */
+function fileName(share, path) {
+  const at = path.lastIndexOf("/");
+  return [path.slice(at + 1) || "(the share itself)", at < 0 ? share : `${share}/${path.slice(0, at)}`, ""];
+}
+
 function showTop(top) {
   const files = top.files ?? [];
-  keyed($("top-files").tBodies[0], files, ({ share, name }) => `${share}\t${name}`, () => row(({ share, name, requests, bytes: all }) => [`${share}/${name}`, count(requests), bytes(all)], ["name", "n", "n"]));
+  keyed($("top-files").tBodies[0], files, ({ share, name }) => `${share}\t${name}`, () => row(({ share, name, requests, bytes: all }) => [fileName(share, name), count(requests), bytes(all)], ["path", "n", "n"]));
   none("top-files", files.length);
   $("top-files").closest(".card").hidden = !top.files;
-  keyed($("top-clients").tBodies[0], top.clients, ({ address, user, protocol }) => `${address}\t${user}\t${protocol}`, () => row(({ address, user, protocol, received_bytes: received, sent_bytes: sent }) => [`${address} · ${user} · ${protocol.toUpperCase()}`, bytes(received), bytes(sent)], ["name", "n", "n"]));
+  keyed($("top-clients").tBodies[0], top.clients, ({ address, user, protocol }) => `${address}\t${user}\t${protocol}`, () => row(({ address, user, protocol, received_bytes: received, sent_bytes: sent }) => [[user || address, `${address} · ${protocol.toUpperCase()}`, ""], bytes(received), bytes(sent)], ["path", "n", "n"]));
   none("top-clients", top.clients.length);
 }
 
@@ -586,6 +667,7 @@ function show() {
   showTop(top);
   showFeatures(features);
   showHealth(health);
+  showRefused(shown["refused-logons"], status.logons_failed);
 }
 
 let looking;
@@ -598,6 +680,7 @@ async function lookOnce() {
   const names = ASKED;
   try {
     const data = await Promise.all(names.map((name) => ask(`/v1/${name}`)));
+    await followHistory();
     const answers = Object.fromEntries(names.map((name, at) => [name, data[at]]));
     const seconds = remember(answers, performance.timeOrigin + performance.now());
     shown = { ...answers, seconds };
@@ -639,7 +722,7 @@ $("pause").addEventListener("click", () => {
   $("pause").setAttribute("aria-pressed", String(paused));
 });
 
-for (const id of ["by", "only"]) $(id).addEventListener("change", () => { showTraffic(); showApis(); });
+for (const id of ["span", "by", "only"]) $(id).addEventListener("change", () => { showTraffic(); showApis(); });
 
 // ---- light and dark
 
