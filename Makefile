@@ -64,6 +64,7 @@ artifacts: built ## What a release consists of, from the built binary: installed
 package: built ## The Debian package in a fresh root: installed, served, upgraded, purged (root)
 	$(call lane,11) packaging/loads $${CARGO_TARGET_DIR:-target}/debug/anabranch 0.3
 	$(call lane,11) conformance/package
+	$(call lane,11) conformance/newcomer
 
 clients: built ## Foreign clients against the built server
 	$(call lane,1) conformance/clients
@@ -138,6 +139,7 @@ domain: built ## Kerberos tickets of an Active Directory domain: owners, expiry,
 	$(call lane,18) conformance/domain
 
 guide: built ## The commands of the administrator's guide, each page in a fresh root (root; seconds)
+	conformance/steps
 	conformance/guide
 
 discovery: built ## Avahi and wsdd find the server, in network namespaces (root; a minute)
