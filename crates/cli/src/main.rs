@@ -119,6 +119,7 @@ fn arguments() -> Result<CommandLine, clap::Error> {
 }
 
 fn main() -> ExitCode {
+    server::look_up_vdso();
     let cli = arguments().unwrap_or_else(|error| {
         let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
         let is_robocopy = copies && std::env::args_os().any(|one| one == copy::ROBOCOPY_OPTION);

@@ -33,6 +33,7 @@ pub use accounts::{system_users, users};
 pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};
 pub use discovery::{DISCOVERY_PORTS, DiscoverySettings};
 pub use machine::interfaces::{SystemInterface, machine_interfaces};
+pub use machine::vdso::look_up as look_up_vdso;
 pub use service::Service;
 pub use shares::limits::{ChangeRefusal, LimitsBook};
 pub use start_error::StartError;

@@ -1,4 +1,5 @@
-//! The machine: file descriptors, network interfaces, listeners, CPU time, round trip times.
+//! The machine: file descriptors, network interfaces, listeners, CPU time, round trip times,
+//! the vDSO.
 //!
 //! May import `limits` only. Every room may import it.
 
@@ -7,3 +8,4 @@ pub mod descriptors;
 pub mod interfaces;
 pub mod port_holder;
 pub mod round_trips;
+pub mod vdso;
