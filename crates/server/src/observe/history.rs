@@ -267,7 +267,7 @@ impl HistoryState {
         }
     }
 
-    /// What happened since `last`, by series, in the order of their numbers.
+    /// The traffic since `last` by series, in the order of their numbers.
     fn traffic_since(&self, last: &[Totals]) -> Box<[SeriesTraffic]> {
         let deltas = self.totals.iter().enumerate().map(|(number, now)| {
             let then = last.get(number).copied().unwrap_or_default();
