@@ -16,8 +16,9 @@ pub const POINTERS_MAX: usize = 16;
 pub const PACKET_BYTES: usize = 1440;
 /// Other names that are tried after conflicts; then the interface has no name.
 pub const RENAMES_MAX: u32 = 64;
-/// Time Machine shares in one announcement: their text fits into one datagram.
-pub const BACKUP_SHARES_MAX: usize = 16;
+/// Bytes of the TXT record that lists the Time Machine shares. With its name, the headers and the
+/// question of a legacy query it fits into [`PACKET_BYTES`].
+pub const BACKUP_TEXT_BYTES_MAX: usize = 1200;
 /// Sent payloads that are recognised when multicast loops them back.
 pub const ECHOES_MAX: usize = 32;
 
@@ -32,11 +33,13 @@ pub const XML_NAMESPACES_MAX: usize = 32;
 /// Maximum length of a text that is read, in bytes.
 pub const XML_TEXT_BYTES_MAX: usize = 1024;
 /// Maximum length of a message id in bytes.
-pub const MESSAGE_ID_BYTES_MAX: usize = 256;
+pub const MESSAGE_ID_BYTES_MAX: usize = 128;
 /// Message ids that are remembered to ignore duplicates.
 pub const MESSAGE_IDS_MAX: usize = 128;
 /// WS-Discovery messages that wait for their delay.
 pub const DELAYED_MAX: usize = 64;
+/// As [`DELAYED_MAX`], to one address: two senders cannot use up the room of all.
+pub const DELAYED_OF_ADDRESS_MAX: usize = 8;
 
 /// Datagrams that one address may send in a burst, and in each second after it.
 pub const SENDER_BURST: u32 = 60;
@@ -52,5 +55,6 @@ pub const SENDER_BUCKETS: usize = 1024;
 /// APP_MAX_DELAY of WS-Discovery and DPWS: upper bound of the delay of a Hello or an answer.
 pub const APP_MAX_DELAY: Duration = Duration::from_millis(500);
 
+const _: () = assert!(DELAYED_OF_ADDRESS_MAX < DELAYED_MAX);
 const _: () = assert!(ENVELOPE_BYTES_MAX <= DATAGRAM_BYTES_MAX);
 const _: () = assert!(SENDER_BURST < ALL_BURST && SENDER_PER_SECOND < ALL_PER_SECOND);

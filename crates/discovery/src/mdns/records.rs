@@ -2,7 +2,7 @@
 
 use super::message::{ResourceRecord, kind};
 use super::name::DnsName;
-use crate::limits::BACKUP_SHARES_MAX;
+use crate::limits::{BACKUP_TEXT_BYTES_MAX, PACKET_BYTES};
 use std::net::IpAddr;
 
 /// TTL of records that contain a host name or address. RFC 6762 10.
@@ -11,6 +11,9 @@ pub(super) const HOST_TTL_SECONDS: u32 = 120;
 const OTHER_TTL_SECONDS: u32 = 4500;
 /// Maximum length of one string of a TXT record.
 const TEXT_BYTES_MAX: usize = 255;
+/// Bytes of a message beside the data of its record: the header (RFC 1035 4.1.1), the name and the
+/// fixed fields of the record, and a legacy query's question. An instance name has up to 83 bytes.
+const MESSAGE_OVERHEAD_BYTES: usize = 12 + 83 + 10 + 83 + 4;
 /// The discard port: a service type that needs a port and has none.
 const PORT_DISCARD: u16 = 9;
 
@@ -46,15 +49,35 @@ impl Announcement {
         }
         // Apple's Time Machine over SMB: waMa is the address of the adapter, which is not needed;
         // 0x82 of a volume says SMB and Time Machine.
-        let volume = |(at, share): (usize, &String)| format!("dk{at}=adVN={share},adVF=0x82");
-        let volumes = self.backup_shares.iter().filter(|share| is_announceable(share));
-        let volumes: Vec<_> = volumes.take(BACKUP_SHARES_MAX).enumerate().map(volume).collect();
-        if !volumes.is_empty() {
-            let system = "sys=waMa=0,adVF=0x100".to_owned();
-            let text = std::iter::once(system).chain(volumes).collect();
+        let (text, _) = self.backup_text();
+        if text.len() > 1 {
             services.push(service("_adisk", PORT_DISCARD, text));
         }
         services
+    }
+
+    /// Time Machine shares whose names do not fit into the announcement.
+    #[must_use]
+    pub fn omitted_backup_shares(&self) -> Vec<&str> {
+        self.backup_text().1
+    }
+
+    /// The strings of `_adisk`, which one datagram must hold, and the shares without one.
+    fn backup_text(&self) -> (Vec<String>, Vec<&str>) {
+        let mut text = vec!["sys=waMa=0,adVF=0x100".to_owned()];
+        let mut bytes = text[0].len() + 1;
+        let mut omitted = Vec::new();
+        for share in &self.backup_shares {
+            let volume = format!("dk{}=adVN={share},adVF=0x82", text.len() - 1);
+            let with_volume = bytes + volume.len() + 1;
+            if volume.len() > TEXT_BYTES_MAX || with_volume > BACKUP_TEXT_BYTES_MAX {
+                omitted.push(share.as_str());
+                continue;
+            }
+            bytes = with_volume;
+            text.push(volume);
+        }
+        (text, omitted)
     }
 
     /// The records under `name`, which is the computer name or its replacement after a conflict.
@@ -79,13 +102,11 @@ impl Announcement {
             records.push(unique(&instance, kind::TXT, OTHER_TTL_SECONDS, text_data(&text)));
             records.push(denial_record(&instance, &[kind::TXT, kind::SRV]));
         }
+        debug_assert!(
+            records.iter().all(|r| r.data.len() + MESSAGE_OVERHEAD_BYTES <= PACKET_BYTES)
+        );
         records
     }
-}
-
-/// A share whose name does not fit into its string is left out.
-fn is_announceable(share: &str) -> bool {
-    share.len() + "dk00=adVN=,adVF=0x82".len() <= TEXT_BYTES_MAX
 }
 
 /// A PTR record: several machines may have one of the same name.
@@ -161,6 +182,21 @@ mod tests {
         assert_eq!(texts(&records, "_adisk"), expected);
         assert_eq!(texts(&records, "_device-info"), b"\x0Emodel=MacSamba");
         assert_eq!(texts(&records, "_smb"), b"\0");
+    }
+
+    #[test]
+    fn long_share_names_are_cut_by_bytes_and_listed() {
+        let shares: Vec<String> = (0..20).map(|at| format!("{at:02}{}", "x".repeat(78))).collect();
+        let many = Announcement { backup_shares: shares.clone(), ..announcement() };
+        let text = texts(&many.records("NAS"), "_adisk");
+        assert!(!text.is_empty() && text.len() <= BACKUP_TEXT_BYTES_MAX, "{}", text.len());
+        let omitted = many.omitted_backup_shares();
+        let is_named = |share: &String| text.windows(share.len()).any(|w| w == share.as_bytes());
+        for share in &shares {
+            assert_ne!(is_named(share), omitted.contains(&share.as_str()), "{share}");
+        }
+        assert!((1..20).contains(&omitted.len()));
+        assert_eq!(announcement().omitted_backup_shares(), ["x".repeat(250)]);
     }
 
     #[test]

@@ -22,6 +22,9 @@ const TIE_DELAY: Duration = Duration::from_secs(1);
 /// Conflicts after which each further one delays the next probe. RFC 6762 8.1.
 const CONFLICTS_QUICK: u32 = 15;
 const CONFLICT_DELAY: Duration = Duration::from_secs(5);
+/// Time without a name after which the computer name is probed for again: a short attack, or a
+/// machine that has left, must not silence the server until its restart.
+const NAMELESS_FOR: Duration = Duration::from_secs(600);
 /// Delay of an answer that other machines may give, too. RFC 6762 6.
 const SHARED_DELAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(120)];
 /// Delay of an answer to a query whose known answers continue in another message. RFC 6762 7.2.
@@ -62,7 +65,7 @@ enum Phase {
     Announcing(u8),
     /// Answers queries.
     Steady,
-    /// Every name that was tried is in use.
+    /// Every name that was tried is in use; another try follows.
     Nameless,
 }
 
@@ -187,7 +190,11 @@ impl MdnsResponder {
                     self.next = Some(now + ANNOUNCEMENT_INTERVAL * (1 << sent));
                 }
                 Phase::Announcing(_) => self.phase = Phase::Steady,
-                Phase::Steady | Phase::Nameless => {}
+                Phase::Nameless => {
+                    self.conflicts = 0;
+                    self.probe_from(now);
+                }
+                Phase::Steady => {}
             }
         }
     }
@@ -537,13 +544,16 @@ impl MdnsResponder {
     fn handle_conflict(&mut self, now: Instant) -> DatagramOutcome {
         match self.phase {
             Phase::Announcing(_) | Phase::Steady => self.probe_from(now),
+            // RFC 6762 8.1: before the first probe of the present name a response is no conflict.
+            // One datagram with many names would use up all of them at once.
+            Phase::Probing(0) | Phase::Nameless => return DatagramOutcome::Ignored,
             Phase::Probing(_) if self.conflicts < RENAMES_MAX => {
                 self.conflicts += 1;
                 self.probe_from(now);
             }
-            Phase::Probing(_) | Phase::Nameless => {
+            Phase::Probing(_) => {
                 self.phase = Phase::Nameless;
-                self.next = None;
+                self.next = Some(now + NAMELESS_FOR);
                 self.delayed = None;
             }
         }
@@ -902,9 +912,12 @@ mod tests {
             let host = name(&[&responder.name(), "local"]);
             let foreign = response(&ResourceRecord { name: host, ..foreign_address() });
             ask(&mut responder, CLIENT, &foreign, now);
+            assert_eq!(responder.conflicts, conflicts, "no probe was sent yet");
+            now = responder.poll_timeout().unwrap_or(now);
+            responder.handle_timeout(now);
+            ask(&mut responder, CLIENT, &foreign, now);
             conflicts += 1;
             assert!(conflicts <= RENAMES_MAX + 1);
-            now = responder.poll_timeout().unwrap_or(now);
         }
         let slow = RENAMES_MAX - CONFLICTS_QUICK;
         assert!(now - start >= CONFLICT_DELAY * (slow - 1));
@@ -912,6 +925,30 @@ mod tests {
             ask(&mut responder, CLIENT, &question(&smb(), kind::PTR, false), now),
             DatagramOutcome::Ignored
         );
+        // The attack is over: the computer name is announced again.
+        run(&mut responder, now + NAMELESS_FOR - seconds(1));
+        assert!(responder.is_nameless());
+        run(&mut responder, now + NAMELESS_FOR + seconds(10));
+        assert_eq!(responder.announced_name().as_deref(), Some("NAS"));
+    }
+
+    #[test]
+    fn flood_of_conflicts_costs_one_name_a_probe() {
+        let (mut responder, start) = started();
+        let mut writer = MessageWriter::response(0);
+        for number in 1..=RENAMES_MAX {
+            let host = if number == 1 { "NAS".into() } else { format!("NAS-{number}") };
+            let record = ResourceRecord { name: name(&[&host, "local"]), ..foreign_address() };
+            writer.record(MessageSection::Answer, &record, 120, true);
+        }
+        let attack = writer.finish();
+        run(&mut responder, start + PROBE_INTERVAL);
+        for _ in 0..1000 {
+            ask(&mut responder, CLIENT, &attack, start + PROBE_INTERVAL);
+        }
+        assert_eq!(responder.conflicts, 1);
+        run(&mut responder, start + seconds(10));
+        assert_eq!(responder.announced_name().as_deref(), Some("NAS-2"));
     }
 
     #[test]

@@ -106,7 +106,10 @@ impl Envelope {
         let text = std::str::from_utf8(message).map_err(|_| MalformedEnvelope)?;
         let texts = EnvelopeReader::new(text).read()?;
         let id = texts.message_id.trim();
-        if id.is_empty() || id.len() > MESSAGE_ID_BYTES_MAX {
+        // An id is a URI. The answer repeats it, and must not carry control characters, which no XML
+        // may contain.
+        let is_printable = id.bytes().all(|byte| byte.is_ascii_graphic());
+        if id.is_empty() || id.len() > MESSAGE_ID_BYTES_MAX || !is_printable {
             return Err(MalformedEnvelope);
         }
         Ok(Self {
@@ -329,7 +332,9 @@ mod tests {
         let id = "urn:uuid:5eb0eb22-d3bb-4b4d-9b1b-1a2b3c4d5e6f";
         let long = "i".repeat(MESSAGE_ID_BYTES_MAX + 1);
         assert_eq!(read(&PROBE.replace(id, &long)), Err(MalformedEnvelope));
-        assert_eq!(read(&PROBE.replace(id, "")), Err(MalformedEnvelope), "no id");
+        for bad in ["", "a&#1;b", "a&#x2028;b", "a b"] {
+            assert_eq!(read(&PROBE.replace(id, bad)), Err(MalformedEnvelope), "{bad:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::envelope::{DiscoveryAction, Envelope};
 use super::message::{MessageHeader, WsdComputer};
-use crate::limits::{APP_MAX_DELAY, DELAYED_MAX, MESSAGE_IDS_MAX};
+use crate::limits::{APP_MAX_DELAY, DELAYED_MAX, DELAYED_OF_ADDRESS_MAX, MESSAGE_IDS_MAX};
 use crate::{DatagramOutcome, Jitter, Recipient, Transmit};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -67,7 +67,8 @@ impl WsdResponder {
         if !is_for_us {
             return DatagramOutcome::Ignored;
         }
-        if self.is_repeated(&envelope.message_id) {
+        let id = hash(&envelope.message_id);
+        if self.seen.contains(&id) {
             return DatagramOutcome::Duplicate;
         }
         let header = self.header(Some(&envelope.message_id));
@@ -76,7 +77,12 @@ impl WsdResponder {
             _ => self.computer.probe_match(&header),
         };
         match self.schedule(Recipient::Client(from), answer, CLIENT_SENDINGS, now) {
-            true => DatagramOutcome::Answered,
+            true => {
+                // Without room for the answer, the client's repetition gets another chance.
+                self.seen.truncate(MESSAGE_IDS_MAX - 1);
+                self.seen.push_front(id);
+                DatagramOutcome::Answered
+            }
             false => DatagramOutcome::Ignored,
         }
     }
@@ -100,7 +106,11 @@ impl WsdResponder {
 
     /// Schedules a message and its repetitions after a random delay; false if too many wait.
     fn schedule(&mut self, to: Recipient, payload: Vec<u8>, sendings: u32, now: Instant) -> bool {
-        if self.delayed.len() + sendings as usize > DELAYED_MAX {
+        let sendings_of_all = self.delayed.len() + sendings as usize;
+        let of_address = self.delayed.iter().filter(|(_, other)| is_same_host(other.to, to));
+        let is_full = to != Recipient::Group
+            && of_address.count() + sendings as usize > DELAYED_OF_ADDRESS_MAX;
+        if is_full || sendings_of_all > DELAYED_MAX {
             return false;
         }
         let mut due = now + self.jitter.delay(Duration::ZERO, APP_MAX_DELAY);
@@ -112,18 +122,19 @@ impl WsdResponder {
         }
         true
     }
+}
 
-    fn is_repeated(&mut self, id: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        id.hash(&mut hasher);
-        let hash = hasher.finish();
-        if self.seen.contains(&hash) {
-            return true;
-        }
-        self.seen.truncate(MESSAGE_IDS_MAX - 1);
-        self.seen.push_front(hash);
-        false
+fn is_same_host(one: Recipient, other: Recipient) -> bool {
+    match (one, other) {
+        (Recipient::Client(one), Recipient::Client(other)) => one.ip() == other.ip(),
+        _ => false,
     }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -271,9 +282,18 @@ mod tests {
         for number in 0..10_000 {
             ask(&mut responder, &PROBE.replace("5eb0eb22", &format!("{number:08}")), now);
         }
+        assert_eq!(responder.delayed.len(), DELAYED_OF_ADDRESS_MAX);
+        assert_eq!(ask(&mut responder, PROBE, now), DatagramOutcome::Ignored);
+        for last in 3..200u8 {
+            let probe = PROBE.replace("5eb0eb22", &format!("f{last:07}"));
+            let from = SocketAddr::from(([10, 0, 0, last], 40_000));
+            responder.handle_datagram(from, probe.as_bytes(), now);
+        }
         assert_eq!(run(&mut responder, later(now)).len(), DELAYED_MAX);
         assert!(responder.seen.len() <= MESSAGE_IDS_MAX);
         assert_eq!(ask(&mut responder, "garbage", now), DatagramOutcome::Malformed);
+        let outcome = ask(&mut responder, PROBE, now);
+        assert_eq!(outcome, DatagramOutcome::Answered, "the refused id was not remembered");
     }
 
     #[test]
