@@ -106,9 +106,6 @@ enum CliCommand {
     /// Generate manual pages, shell completions and the configuration reference
     #[command(hide = true)]
     Generate(generate::Args),
-    /// Run the programs of on_new_home for a server, which starts this command itself
-    #[command(hide = true, name = server::home_hooks::COMMAND)]
-    HomeHooks,
 }
 
 /// Parses the process's arguments.
@@ -157,9 +154,6 @@ fn main() -> ExitCode {
         CliCommand::Advise(args) => advice::run(&args),
         CliCommand::Bench(args) => bench::run(&args),
         CliCommand::Generate(args) => generate::run(&args),
-        CliCommand::HomeHooks => {
-            server::home_hooks::attend().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
-        }
     };
     server::log::finish();
     let result = result.and_then(|code| match output::finish() {

@@ -111,13 +111,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Held until the process ends.
     let _state = server::occupy_state(config.state_folder()).map_err(anyhow::Error::msg)?;
     first_user::create(&config, &users, start.is_shown)?;
-    // This process can start no other one once it is confined.
-    server::home_hooks::start(&config)?;
     server::backend::heed_limits().context("cannot drop the exemption from quotas")?;
     // Threads inherit the dropped capabilities, so none may start before.
     confinement::confine(&config)?;
     server::log::start_writing().context("cannot start the log thread")?;
-    server::home_hooks::follow()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(config.workers)
@@ -205,9 +202,6 @@ fn reload(args: &Args, service: &Service, first: &ServerConfig, users: &Users) -
 
 /// Capabilities that were dropped at the start cannot be regained.
 fn warn_of_confinement(config: &ServerConfig, first: &ServerConfig) {
-    if server::home_hooks::programs(config) != server::home_hooks::programs(first) {
-        tracing::warn!("on_new_home takes effect after a restart");
-    }
     if config.confinement != first.confinement {
         tracing::warn!("confinement takes effect after a restart");
     }

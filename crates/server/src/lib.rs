@@ -12,7 +12,6 @@ pub mod config;
 pub mod confinement;
 mod conn;
 mod discovery;
-pub mod home_hooks;
 mod host;
 pub mod import;
 pub mod limits;

@@ -28,19 +28,6 @@ const _: () = assert!(USER_VOLUMES_WAITING_MAX > USER_VOLUMES_OPENING_MAX);
 /// Time for opening one. SMB clients wait for a minute.
 pub const USER_VOLUME_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time for `on_new_home`, which is killed afterwards. A client waits for less, and finds the
-/// directory ready when it connects again.
-pub const HOME_HOOK_WITHIN: Duration = Duration::from_mins(1);
-
-/// Programs of `on_new_home` that run at once; further ones wait.
-pub const HOME_HOOKS_MAX: usize = 8;
-
-/// Bytes of a message to the process that runs them. The first one has all programs.
-pub const HOME_HOOK_MESSAGE_BYTES_MAX: usize = 64 * 1024;
-
-/// Arguments of `on_new_home` with the program.
-pub const HOME_HOOK_ARGUMENTS_MAX: usize = 64;
-
 /// Descriptors of the process itself, besides those of workers and caches: listening sockets,
 /// reactors, journals, logs and admin connections.
 pub const DESCRIPTORS_OWN: u64 = 256;

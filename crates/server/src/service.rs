@@ -16,7 +16,6 @@ use crate::conn::listener::Listener;
 use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments};
 use crate::conn::tls;
 use crate::discovery::Discovery;
-use crate::home_hooks;
 use crate::host::ProcessHost;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN, USER_VOLUME_WITHIN};
 use crate::machine::cpu_time::ThreadClock;
@@ -873,7 +872,6 @@ fn volumes_of_users(
         backend: carried.backend.clone(),
         over: with_latency,
         open: carried.user_volumes.clone(),
-        run_hook: home_hooks::run,
         within: USER_VOLUME_WITHIN,
         runtime: tokio::runtime::Handle::current(),
     })

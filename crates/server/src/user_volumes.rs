@@ -13,7 +13,6 @@ use crate::backend::{
     UserPath, UserPathError, UserTreeRoot,
 };
 use crate::config::{PathTemplate, PathValues, ShareConfig};
-use crate::home_hooks::{HookFailure, NewHome};
 use crate::limits::{USER_VOLUMES_MAX, USER_VOLUMES_OPENING_MAX, USER_VOLUMES_WAITING_MAX};
 use crate::metadata_cache;
 use files::{Volume, VolumeOptions};
@@ -211,8 +210,6 @@ pub(crate) struct ShareUserVolumes {
     /// Wraps each backend, as for other shares.
     pub(crate) over: fn(&ShareConfig, Arc<dyn Vfs>) -> Arc<dyn Vfs>,
     pub(crate) open: Arc<OpenUserVolumes>,
-    /// Runs the program for a new directory.
-    pub(crate) run_hook: fn(NewHome) -> Result<(), HookFailure>,
     /// Time for opening one.
     pub(crate) within: Duration,
     pub(crate) runtime: Handle,
@@ -372,7 +369,6 @@ impl ShareUserVolumes {
         let (uid, gid) = requester.forced.unwrap_or((requester.uid, requester.gid));
         match self.backend.create_user_directory(at, NewOwner { uid, gid }) {
             Ok(()) => {
-                self.prepare(at, requester)?;
                 let (share, user, path) = (&self.share.name, &requester.account, at.whole());
                 tracing::info!(share, user, path = %path.display(), "created a user's directory");
             }
@@ -381,33 +377,6 @@ impl ShareUserVolumes {
             Err(error) => return Err(error),
         }
         self.backend.find_user_directory(at)
-    }
-
-    /// Runs the program for a new directory. If it fails, the directory is removed again unless it
-    /// has files already: the next connection would otherwise find it unprepared.
-    fn prepare(&self, at: &UserPath, requester: &VolumeRequester) -> Result<(), UserPathError> {
-        if self.share.on_new_home.is_none() {
-            return Ok(());
-        }
-        let new = NewHome {
-            share: self.share.name.clone(),
-            user: requester.account.clone(),
-            home: at.whole().display().to_string(),
-            client: requester.peer.to_string(),
-        };
-        let Err(failure) = (self.run_hook)(new) else { return Ok(()) };
-        let is_removed = self.backend.remove_user_directory(at).is_ok();
-        let (share, user, path) = (&self.share.name, &requester.account, at.whole());
-        tracing::error!(
-            share,
-            user,
-            path = %path.display(),
-            is_removed,
-            reason = %failure,
-            "a new user's directory is not prepared, so its user is refused; correct the program, \
-             and remove the directory if it remains"
-        );
-        Err(UserPathError::Unprepared)
     }
 
     fn volume_over(&self, served: ServedDirectory) -> (Arc<Volume>, TreeLinkPolicy) {

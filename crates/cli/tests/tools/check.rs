@@ -184,6 +184,11 @@ const OF_SHARE: &[(&str, &str)] = &[
         "8: warning: share b: alice cannot connect to DIR/alice: it does not exist; create it with: ",
     ),
     (
+        "[[share]]\nname = \"b\"\npath = \"DIR/%U-%I\"\ncreate_home = true",
+        "7: share b: create_home and %I in path exclude each other: a client with many addresses ",
+    ),
+    ("[[share]]\nname = \"b\"\npath = \"é%U\"", "8: path = \"é%U\" must begin with /"),
+    (
         "[[share]]\nname = \"b\"\npath = \"DIR/%U\"\nnfs = true",
         "7: share b: nfs and variables in path = \"DIR/%U\" exclude each other: an NFS mount has no user; ",
     ),

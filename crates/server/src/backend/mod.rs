@@ -77,8 +77,6 @@ pub enum UserPathError {
     NotDirectory,
     /// Others may change names in the parent directory of a new one.
     SharedParent,
-    /// The program that prepares a new directory has failed.
-    Unprepared,
     /// The backend has no such directories.
     Unsupported,
     /// The storage refused.
@@ -100,7 +98,6 @@ impl std::fmt::Display for UserPathError {
                 "others than root may change names in its parent directory; correct it with: chown \
                  root and chmod go-w, or chmod +t"
             }
-            Self::Unprepared => "on_new_home has failed",
             Self::Unsupported => "the storage of this share has no directories of users",
             Self::Refused(error) => {
                 refused = error.to_string();
@@ -168,15 +165,6 @@ pub trait Backend: Send + Sync + Debug {
     /// [`UserPathError`]; [`UserPathError::Exists`] if the name exists.
     fn create_user_directory(&self, at: &UserPath, owner: NewOwner) -> Result<(), UserPathError> {
         let _ = (at, owner);
-        Err(UserPathError::Unsupported)
-    }
-
-    /// Removes a new directory that could not be prepared, if it is empty.
-    ///
-    /// # Errors
-    /// [`UserPathError`].
-    fn remove_user_directory(&self, at: &UserPath) -> Result<(), UserPathError> {
-        let _ = at;
         Err(UserPathError::Unsupported)
     }
 

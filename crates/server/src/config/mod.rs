@@ -242,8 +242,6 @@ pub struct ShareConfig {
     pub template: Option<PathTemplate>,
     /// Creates the directory of a user who has none.
     pub create_home: bool,
-    /// Program and arguments that prepare a created directory.
-    pub on_new_home: Option<Vec<String>>,
     /// Line of the path in the file.
     pub line: Option<usize>,
     /// Description in share lists.
@@ -557,7 +555,6 @@ impl ShareConfig {
             path: path.into(),
             template: None,
             create_home: false,
-            on_new_home: None,
             line: None,
             comment: String::new(),
             read_only: false,

@@ -186,7 +186,7 @@ impl PathTemplate {
         let mut text = String::new();
         for piece in &self.pieces {
             let PathPiece::Text(part) = piece else {
-                text.truncate(text.rfind('/').unwrap_or(0) + 1);
+                text.truncate(text.rfind('/').map_or(0, |slash| slash + 1));
                 break;
             };
             text.push_str(part);
@@ -307,6 +307,13 @@ mod tests {
         assert!(template("/srv/%I").depends_on_address() && !template("/srv/%I").is_of_one_user());
         assert!(!template("/srv/%U").depends_on_address() && template("/srv/%U").is_of_one_user());
         assert!(template("%H").is_of_one_user() && !template("/srv/%G").is_of_one_user());
+    }
+
+    #[test]
+    fn base_of_a_path_without_a_slash_is_the_root() {
+        for path in ["é%U", "x%U", "%U", "é%U/x"] {
+            assert_eq!(template(path).base(), Path::new("/"), "{path}");
+        }
     }
 
     #[test]

@@ -59,7 +59,6 @@ pub const SHARE_KEYS: &[&str] = &[
     "nfs_stable",
     "smb_stable",
     "nfs_tls",
-    "on_new_home",
     "posix",
     "provisioned_gib",
     "provisioned_iops",
@@ -259,8 +258,6 @@ struct RawShare {
     /// Creates the directory of a user who has none, if `path` has variables.
     #[serde(default)]
     create_home: bool,
-    /// Program and arguments that prepare a created directory.
-    on_new_home: Option<Vec<String>>,
     /// Clients see symbolic links and resolve them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
@@ -500,7 +497,6 @@ impl ConfigInterpreter<'_> {
         share.line = line;
         share.template = template;
         share.create_home = raw.create_home;
-        share.on_new_home = raw.on_new_home.take();
         share.snapshots = self.snapshots(&raw, path, &at);
         self.names_and_hosts(&raw, &mut share);
         self.nfs_terms(&raw, &mut share);

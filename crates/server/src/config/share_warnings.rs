@@ -8,12 +8,8 @@ impl ServerConfig {
     /// Warnings about the directories of all shares. Looks at their file systems.
     pub(super) fn directory_warnings(&self) -> impl Iterator<Item = Problem> {
         self.shares.iter().flat_map(|share| {
-            let texts = [
-                share.whole_system(),
-                share.lacking_attributes(),
-                self.unlisted_ipv6(share),
-                share.idle_hook(),
-            ];
+            let texts =
+                [share.whole_system(), share.lacking_attributes(), self.unlisted_ipv6(share)];
             let line = share.line;
             let name = &share.name;
             texts
@@ -44,14 +40,6 @@ impl ShareConfig {
         is_root.then(|| {
             "path = \"/\" serves the whole system with its settings, its password hashes and all \
              disks; serve a directory below it, such as /srv/data"
-                .to_owned()
-        })
-    }
-
-    fn idle_hook(&self) -> Option<String> {
-        (self.on_new_home.is_some() && !self.create_home).then(|| {
-            "on_new_home has no effect without create_home = true: it prepares the created \
-             directories"
                 .to_owned()
         })
     }

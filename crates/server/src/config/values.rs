@@ -5,7 +5,6 @@ use super::{
     ShareConfig, SigningSetting, SnapshotTool,
 };
 use crate::accounts::system_users;
-use crate::limits::HOME_HOOK_ARGUMENTS_MAX;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use files::{FileAuditKind, FileAuditKinds};
 use smb::{Network, ShareVisibility};
@@ -185,10 +184,14 @@ impl ShareConfig {
                  user"
             )];
         }
-        if let Some(what) = self.unusable_hook() {
-            return vec![format!("share {}: on_new_home {what}", self.name)];
-        }
         let Some(template) = &self.template else { return Vec::new() };
+        if self.create_home && template.depends_on_address() {
+            let name = &self.name;
+            return vec![format!(
+                "share {name}: create_home and %I in path exclude each other: a client with many \
+                 addresses would create a directory for each"
+            )];
+        }
         let (name, path) = (&self.name, self.path.display());
         let wrong = |key: &str, why: &str| {
             format!(
@@ -219,22 +222,6 @@ impl ShareConfig {
         .filter(|(is_set, ..)| *is_set)
         .map(|(_, key, why)| wrong(key, why))
         .collect()
-    }
-
-    /// The reason for which `on_new_home` cannot be used.
-    fn unusable_hook(&self) -> Option<String> {
-        let program = self.on_new_home.as_deref()?;
-        let Some(path) = program.first() else {
-            return Some("is empty; give a program and its arguments, or remove it".into());
-        };
-        if !path.starts_with('/') {
-            return Some(format!("has {path:?}, which must be the absolute path of a program"));
-        }
-        if program.len() > HOME_HOOK_ARGUMENTS_MAX {
-            return Some(format!("has more than {HOME_HOOK_ARGUMENTS_MAX} arguments"));
-        }
-        let has_nul = program.iter().any(|argument| argument.contains('\0'));
-        has_nul.then(|| "has an argument with a NUL character".into())
     }
 
     /// Whether snapshots of a share with variables have an absolute path, and whether they are taken

@@ -51,11 +51,6 @@ impl Backend for FakeBackend {
         }
     }
 
-    fn remove_user_directory(&self, at: &UserPath) -> Result<(), UserPathError> {
-        self.directories.lock().remove(&at.below.display().to_string());
-        Ok(())
-    }
-
     fn create_user_directory(&self, at: &UserPath, owner: NewOwner) -> Result<(), UserPathError> {
         self.created.lock().push(owner);
         let name = at.below.display().to_string();
@@ -91,7 +86,6 @@ fn homes(path: &str) -> (ShareUserVolumes, Arc<FakeBackend>) {
         backend: backend.clone(),
         over: |_, vfs| vfs,
         open: Arc::default(),
-        run_hook: |_| Err(HookFailure::Exit(3)),
         within: USER_VOLUME_WITHIN,
         runtime: Handle::current(),
     };
@@ -259,25 +253,4 @@ async fn missing_directory_is_created_only_where_configured() {
     assert!(volumes.open(requester("alice", ALICE)).await.is_ok());
     assert!(volumes.open(requester("alice", ALICE)).await.is_ok());
     assert_eq!(*backend.created.lock(), [NewOwner { uid: ALICE, gid: 7 }]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn new_directory_that_is_not_prepared_is_refused_and_removed() {
-    let (mut volumes, backend) = homes("/home/%U");
-    let hook = Some(vec!["/bin/false".to_owned()]);
-    let share = ShareConfig { create_home: true, on_new_home: hook, ..(*volumes.share).clone() };
-    volumes.share = Arc::new(share);
-    for _ in 0..2 {
-        let refused = volumes.open(requester("alice", ALICE)).await.unwrap_err();
-        assert_eq!(refused, UserVolumeRefusal::Unavailable);
-        assert!(backend.directories.lock().is_empty());
-    }
-    volumes.run_hook = |new| {
-        assert_eq!((new.user.as_str(), new.share.as_str()), ("alice", "Homes"));
-        assert_eq!((new.home.as_str(), new.client.as_str()), ("/home/alice", "192.0.2.7"));
-        Ok(())
-    };
-    assert!(volumes.open(requester("alice", ALICE)).await.is_ok());
-    volumes.run_hook = |_| Err(HookFailure::NoHelper);
-    assert!(volumes.open(requester("alice", ALICE)).await.is_ok(), "it runs once");
 }

@@ -46,10 +46,6 @@ impl Backend for LocalBackend {
         UserDirectory::create(&at.base, &at.below, owner).map_err(user_path_error)
     }
 
-    fn remove_user_directory(&self, at: &UserPath) -> Result<(), UserPathError> {
-        UserDirectory::remove_new(&at.base, &at.below).map_err(user_path_error)
-    }
-
     fn user_snapshots(&self, source: &ShareSource) -> Result<Option<Arc<dyn Snapshots>>, String> {
         let ShareSource { path, follows_links, snapshots } = source;
         let place = snapshots.as_ref().map(|all| all.place(path, *follows_links)).transpose()?;

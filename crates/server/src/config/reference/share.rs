@@ -33,20 +33,8 @@ pub(super) const SHARE: &[ConfigKey] = &[
         default: Is("false"),
         counts: Reload,
         text: "Create the directory of a user who has none at the first connection, with mode 0700 \
-               and the user as its owner. Needs `%U` or `%H` in `path`. The directory above it must \
-               exist, and belong to root alone.",
-    },
-    ConfigKey {
-        name: "on_new_home",
-        form: "a list, as `[\"/usr/local/sbin/new-home\", \"--quota=10G\"]`",
-        default: Described("none"),
-        counts: Restart,
-        text: "Program that prepares a directory which `create_home` has created, with its \
-               arguments, without a shell. It runs as root, once, with `ANABRANCH_USER`, \
-               `ANABRANCH_HOME`, `ANABRANCH_SHARE` and `ANABRANCH_CLIENT` (the client's address) as \
-               its environment, and without output. The user connects after it has exited with \
-               status 0. Otherwise, or after a minute, the user is refused, the log says why, and \
-               the directory is removed if it is empty.",
+               and the user as its owner. Needs `%U` or `%H` in `path`, and no `%I`. The directory \
+               above it must exist, and belong to root alone.",
     },
     ConfigKey {
         name: "comment",
