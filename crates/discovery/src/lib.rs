@@ -19,7 +19,7 @@ pub mod wsd;
 
 pub use gate::{SenderGate, SenderRefusal};
 pub use jitter::{Jitter, Uuid};
-pub use subnet::{Subnet, is_private};
+pub use subnet::{Subnet, is_link_local, is_private};
 
 use std::net::SocketAddr;
 

@@ -12,9 +12,13 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Whether `other` is in the network of the address. An IPv4 address may be mapped to IPv6.
+    /// Whether `other` is in the network of the address. An IPv4 address may be mapped to IPv6. A
+    /// prefix of no bits names no network: it would contain every sender.
     #[must_use]
     pub fn contains(&self, other: IpAddr) -> bool {
+        if self.prefix_bits == 0 {
+            return false;
+        }
         match (self.address, other.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
                 let differing = own.to_bits() ^ other.to_bits();
@@ -29,12 +33,21 @@ impl Subnet {
     }
 }
 
-/// Whether the address is private or link-local: RFC 1918, RFC 3927, fc00::/7 (RFC 4193), fe80::/10.
+/// Whether the address is private: RFC 1918, fc00::/7 (RFC 4193).
 #[must_use]
 pub fn is_private(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => v4.is_private() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_unicast_link_local(),
+        IpAddr::V4(v4) => v4.is_private(),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    }
+}
+
+/// Whether the address is link-local: 169.254.0.0/16 (RFC 3927), fe80::/10.
+#[must_use]
+pub fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }
 
@@ -55,7 +68,7 @@ mod tests {
             (subnet("192.168.1.7", 24), "192.168.2.1", false),
             (subnet("192.168.1.7", 32), "192.168.1.7", true),
             (subnet("192.168.1.7", 32), "192.168.1.6", false),
-            (subnet("192.168.1.7", 0), "8.8.8.8", true),
+            (subnet("192.168.1.7", 0), "8.8.8.8", false),
             (subnet("192.168.1.7", 33), "192.168.1.7", false),
             (subnet("fe80::1", 64), "fe80::2", true),
             (subnet("fd00::1", 64), "fd00:0:0:1::2", false),
@@ -68,10 +81,12 @@ mod tests {
 
     #[test]
     fn private_addresses_are_those_of_the_named_networks() {
-        let private =
-            ["10.0.0.1", "172.31.255.1", "192.168.0.1", "169.254.3.4", "fe80::1", "fd12::1"];
+        let private = ["10.0.0.1", "172.31.255.1", "192.168.0.1", "fd12::1"];
+        let local = ["169.254.3.4", "fe80::1"];
         let public = ["172.32.0.1", "100.64.0.1", "8.8.8.8", "127.0.0.1", "::1", "2001:db8::1"];
-        assert_eq!(private.map(|text| is_private(ip(text))), [true; 6]);
-        assert_eq!(public.map(|text| is_private(ip(text))), [false; 6]);
+        let kind = |text: &str| (is_private(ip(text)), is_link_local(ip(text)));
+        assert_eq!(private.map(kind), [(true, false); 4]);
+        assert_eq!(local.map(kind), [(false, true); 2]);
+        assert_eq!(public.map(kind), [(false, false); 6]);
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct LinkPlan {
     pub(super) index: u32,
     /// Interface name.
     pub(super) name: String,
-    /// Networks of the interface: only their senders are answered.
+    /// Private and link-local networks of the interface: only their senders are answered.
     pub(super) subnets: Vec<Subnet>,
     /// The announcement by multicast DNS.
     pub(super) mdns: Option<Announcement>,
@@ -135,7 +135,9 @@ pub(super) fn reason_for_none(
 ) -> Option<&'static str> {
     match (settings.mdns || settings.wsd, has_no_link) {
         (false, _) => Some("it is off in [discovery]"),
-        (true, true) => Some("SMB listens at no private address of a network interface"),
+        (true, true) => Some(
+            "SMB listens at no private address of a physical network interface; a virtual one must match include in [multichannel]",
+        ),
         (true, false) => None,
     }
 }

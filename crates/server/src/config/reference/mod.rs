@@ -72,8 +72,10 @@ pub const SECTIONS: &[ConfigSection] = &[
         header: "[discovery]",
         text: "Announcements, by which the server shows up in macOS' Finder, in Linux' file managers \
                and in Windows' Explorer. The server announces itself on interfaces with a private \
-               address (RFC 1918, fc00::/7, link-local) at which it serves SMB, except those that \
-               `include` and `exclude` of `[multichannel]` leave out.",
+               address (RFC 1918, fc00::/7) at which it serves SMB, or with link-local addresses \
+               alone, except those that `include` and `exclude` of `[multichannel]` leave out. \
+               Interfaces without a physical port, as `docker0`, `virbr0`, those of containers and \
+               tunnels, must match `include`.",
         keys: server::DISCOVERY,
     },
     ConfigSection {

@@ -31,10 +31,13 @@ const TEMPORARY: u32 = 1;
 
 // Attributes of a link (IFLA) and of its IFLA_LINKINFO.
 const IF_NAME: u16 = 3;
+const LOWER_LINK: u16 = 5;
+const MASTER: u16 = 10;
 const LINK_INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const INFO_SLAVE_KIND: u16 = 4;
 const RX_QUEUES: u16 = 32;
+const LOWER_NAMESPACE: u16 = 37;
 // Attributes of an address (IFA).
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
@@ -96,12 +99,18 @@ fn link(body: &[u8]) -> Option<SystemInterface> {
         is_loopback: flags & LOOPBACK != 0,
         is_virtual: false,
         is_port: false,
+        master: None,
+        lower: None,
         queues: 1,
         bits_per_second: None,
     };
+    let mut is_lower_elsewhere = false;
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
             IF_NAME => link.name = text(value),
+            LOWER_LINK => link.lower = u32_at(value, 0),
+            LOWER_NAMESPACE => is_lower_elsewhere = true,
+            MASTER => link.master = u32_at(value, 0),
             RX_QUEUES => link.queues = u32_at(value, 0).unwrap_or(1),
             // Only virtual links have a kind.
             LINK_INFO => {
@@ -113,6 +122,8 @@ fn link(body: &[u8]) -> Option<SystemInterface> {
             _ => {}
         }
     }
+    // An index of another network namespace refers to no interface of this one.
+    link.lower = link.lower.filter(|_| !is_lower_elsewhere);
     Some(link)
 }
 
@@ -202,7 +213,9 @@ mod tests {
         let kinds = [attribute(1, b"veth\0"), attribute(4, b"bridge\0")].concat();
         let kind = attribute(18, &kinds);
         let (name, queues) = (attribute(3, b"v0\0"), attribute(32, &4u32.to_ne_bytes()));
-        let all = [name, queues, kind].concat();
+        let master = attribute(10, &9u32.to_ne_bytes());
+        let (lower, elsewhere) = (attribute(5, &3u32.to_ne_bytes()), attribute(37, &[0; 4]));
+        let all = [name, queues, master, lower, kind].concat();
         let seen = messages(&[a_link(0x1043, &all), message(DONE, &[])].concat());
         let link = SystemInterface {
             index: 7,
@@ -211,10 +224,15 @@ mod tests {
             is_loopback: false,
             is_virtual: true,
             is_port: true,
+            master: Some(9),
+            lower: Some(3),
             queues: 4,
             bits_per_second: None,
         };
-        assert_eq!(seen, [NetlinkMessage::SystemInterface(link), NetlinkMessage::Done]);
+        assert_eq!(seen, [NetlinkMessage::SystemInterface(link.clone()), NetlinkMessage::Done]);
+        let seen = messages(&a_link(0x1043, &[all, elsewhere].concat()));
+        let link = SystemInterface { lower: None, ..link };
+        assert_eq!(seen, [NetlinkMessage::SystemInterface(link)], "of another namespace");
     }
 
     #[test]

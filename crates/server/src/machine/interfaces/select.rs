@@ -2,7 +2,7 @@
 //! 3.3.5.15.11.
 
 use crate::limits::ADVERTISED_MAX;
-use discovery::{Subnet, is_private};
+use discovery::{Subnet, is_link_local, is_private};
 use smb::InterfaceFact;
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,6 +12,8 @@ pub const SPEED_UNKNOWN: u64 = 10_000_000_000;
 const SMB_PORT: u16 = 445;
 /// Interface index of an address on no local interface.
 const INDEX_UNKNOWN: u32 = 1;
+/// Layers of virtual interfaces, as a VLAN of a bridge of a bond.
+const LAYERS_MAX: u32 = 4;
 
 /// One interface, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,10 @@ pub struct SystemInterface {
     pub is_virtual: bool,
     /// Port of a bridge or bond, which receives in its place.
     pub is_port: bool,
+    /// Index of the bridge, bond or VRF of which it is a port.
+    pub master: Option<u32>,
+    /// Index of the interface below it, as that of a VLAN.
+    pub lower: Option<u32>,
     /// Number of receive queues.
     pub queues: u32,
     /// Speed, if reported.
@@ -192,51 +198,78 @@ fn found(seen: &SystemInterfaces, policy: &Policy, listening: Listeners<'_>) -> 
     facts
 }
 
-/// An interface with private addresses at which clients of the link reach the server.
+/// An interface on which clients of the link reach the server at private or link-local addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateLink {
     /// Interface index.
     pub index: u32,
     /// Interface name.
     pub name: String,
-    /// All addresses of the interface with their networks.
+    /// Private and link-local addresses of the interface with their networks.
     pub subnets: Vec<Subnet>,
-    /// Private addresses at which the server listens, with the port.
+    /// Those at which the server listens, with the port.
     pub listening: Vec<SocketAddr>,
 }
 
-/// The interfaces on which the server may announce itself: not loopback, no port of a bridge, and
-/// with a private address at which it listens. `include` and `exclude` of the policy apply.
+/// The interfaces on which the server may announce itself: not loopback, no port of a bridge, with
+/// a physical port, and with a private address at which it listens. `include` and `exclude` of the
+/// policy apply; an interface without a physical port must match `include`.
 pub fn private_links(
     seen: &SystemInterfaces,
     policy: &Policy,
     listening: &[SocketAddr],
 ) -> Vec<PrivateLink> {
-    let mut found = Vec::new();
-    let is_usable = |link: &&SystemInterface| link.is_up && !link.is_loopback && !link.is_port;
-    for link in seen.links.iter().filter(is_usable) {
-        let own = seen.addresses.iter().filter(|a| a.index == link.index && a.is_usable);
-        let subnet =
-            |a: &InterfaceAddress| Subnet { address: a.address, prefix_bits: a.prefix_bits };
-        let private = own.clone().map(|a| a.address);
-        let private = private.filter(|ip| is_private(*ip) && wanted(policy, link, *ip));
-        let port = |ip: IpAddr| {
-            let covers = |port: u16| Listeners { addresses: listening, port }.covers(ip);
-            let ports = std::iter::once(SMB_PORT).chain(listening.iter().map(SocketAddr::port));
-            ports.into_iter().find(|port| covers(*port))
-        };
-        let at: Vec<_> = private.filter_map(|ip| Some(SocketAddr::new(ip, port(ip)?))).collect();
-        if !at.is_empty() {
-            let (index, name) = (link.index, link.name.clone());
-            found.push(PrivateLink {
-                index,
-                name,
-                subnets: own.map(subnet).collect(),
-                listening: at,
-            });
-        }
+    let is_usable = |link: &&SystemInterface| {
+        let is_ip = link.is_up && !link.is_loopback && !link.is_port;
+        is_ip && (!policy.include.is_empty() || has_physical_port(seen, link, LAYERS_MAX))
+    };
+    let links = seen.links.iter().filter(is_usable);
+    links.filter_map(|link| private_link(seen, policy, listening, link)).collect()
+}
+
+fn private_link(
+    seen: &SystemInterfaces,
+    policy: &Policy,
+    listening: &[SocketAddr],
+    link: &SystemInterface,
+) -> Option<PrivateLink> {
+    let own = seen.addresses.iter().filter(|a| a.index == link.index && a.is_usable);
+    let port = |ip: IpAddr| {
+        let covers = |port: u16| Listeners { addresses: listening, port }.covers(ip);
+        let ports = std::iter::once(SMB_PORT).chain(listening.iter().map(SocketAddr::port));
+        ports.into_iter().find(|port| covers(*port))
+    };
+    let is_of_link = |ip: &IpAddr| is_private(*ip) || is_link_local(*ip);
+    let addresses = own.clone().map(|a| a.address);
+    let at = addresses.clone().filter(|ip| is_of_link(ip) && wanted(policy, link, *ip));
+    let at: Vec<_> = at.filter_map(|ip| Some(SocketAddr::new(ip, port(ip)?))).collect();
+    // Every interface with IPv6 has a link-local address, a rented server's public one, too.
+    let has_private = at.iter().any(|at| is_private(at.ip()));
+    let is_public = addresses.clone().any(|ip| !is_of_link(&ip)) && !has_private;
+    if at.is_empty() || is_public {
+        return None;
     }
-    found
+    let subnets = own.filter(|a| is_of_link(&a.address));
+    let subnets = subnets.map(|a| Subnet { address: a.address, prefix_bits: a.prefix_bits });
+    let (index, name) = (link.index, link.name.clone());
+    Some(PrivateLink { index, name, subnets: subnets.collect(), listening: at })
+}
+
+/// Whether frames of the interface leave the machine: it is hardware, or hardware is its port (a
+/// bridge or bond) or below it (a VLAN).
+fn has_physical_port(seen: &SystemInterfaces, link: &SystemInterface, layers: u32) -> bool {
+    if !link.is_virtual {
+        return true;
+    }
+    if layers == 0 {
+        return false;
+    }
+    let is_below = |other: &&SystemInterface| {
+        other.master == Some(link.index) || link.lower == Some(other.index)
+    };
+    let mut below =
+        seen.links.iter().filter(|other| !other.is_loopback && other.index != link.index);
+    below.any(|other| is_below(&other) && has_physical_port(seen, other, layers - 1))
 }
 
 fn wanted(policy: &Policy, link: &SystemInterface, address: IpAddr) -> bool {
@@ -282,13 +315,6 @@ pub fn fact_of(seen: &SystemInterfaces, policy: &Policy, address: IpAddr) -> Opt
         index.map_or(address.is_loopback() && link.is_loopback, |index| link.index == index)
     };
     seen.links.iter().find(fits).map(|link| fact(link, policy, address))
-}
-
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    }
 }
 
 #[cfg(test)]

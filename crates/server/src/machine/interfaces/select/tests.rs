@@ -10,6 +10,8 @@ fn link(index: u32, name: &str) -> SystemInterface {
         is_loopback: name == "lo",
         is_virtual: false,
         is_port: false,
+        master: None,
+        lower: None,
         queues: 1,
         bits_per_second: None,
     }
@@ -170,7 +172,17 @@ fn invalid_pattern_is_refused() {
     }
 }
 
-fn private_text(policy: &Policy, listening: &[&str]) -> String {
+fn links_text(seen: &SystemInterfaces, policy: &Policy, listening: &[&str]) -> String {
+    let addresses: Vec<SocketAddr> = listening.iter().map(|l| l.parse().unwrap()).collect();
+    let shown = private_links(seen, policy, &addresses).into_iter().map(|link| {
+        let at: Vec<_> = link.listening.iter().map(ToString::to_string).collect();
+        format!("{}={}/{}", link.name, at.join("+"), link.subnets.len())
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn private_listening_addresses_are_announced_by_interface() {
     let mut seen = machine();
     let port = SystemInterface { is_port: true, ..link(5, "veth5") };
     seen.links.push(port);
@@ -180,29 +192,70 @@ fn private_text(policy: &Policy, listening: &[&str]) -> String {
         at(3, "192.168.7.1"),
         at(3, "fd00::1"),
     ]);
-    let addresses: Vec<SocketAddr> = listening.iter().map(|l| l.parse().unwrap()).collect();
-    let shown = private_links(&seen, policy, &addresses).into_iter().map(|link| {
-        let at: Vec<_> = link.listening.iter().map(ToString::to_string).collect();
-        format!("{}={}/{}", link.name, at.join("+"), link.subnets.len())
-    });
-    shown.collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn private_listening_addresses_are_announced_by_interface() {
     let exclude = |texts: &[&str]| Policy { exclude: patterns(texts), ..Policy::default() };
     for (listening, policy, expected) in [
         (
             &["0.0.0.0:445", "[::]:445"][..],
             Policy::default(),
-            "eth0=[fe80::1]:445+10.0.0.1:445/4 eth1=192.168.7.1:445+[fd00::1]:445/3",
+            "eth0=[fe80::1]:445+10.0.0.1:445/2 eth1=192.168.7.1:445+[fd00::1]:445/2",
         ),
-        (&["0.0.0.0:4450"], Policy::default(), "eth0=10.0.0.1:4450/4 eth1=192.168.7.1:4450/3"),
-        (&["192.168.7.1:4450", "192.168.7.1:445"], Policy::default(), "eth1=192.168.7.1:445/3"),
-        (&["0.0.0.0:445"], exclude(&["eth1"]), "eth0=10.0.0.1:445/4"),
+        (&["0.0.0.0:4450"], Policy::default(), "eth0=10.0.0.1:4450/2 eth1=192.168.7.1:4450/2"),
+        (&["192.168.7.1:4450", "192.168.7.1:445"], Policy::default(), "eth1=192.168.7.1:445/2"),
+        (&["0.0.0.0:445"], exclude(&["eth1"]), "eth0=10.0.0.1:445/2"),
+        (&["[::]:445"], exclude(&["eth1", "10.0.0.0/8"]), ""),
         (&["127.0.0.1:445", "[::1]:445"], Policy::default(), ""),
         (&["192.0.2.1:445", "203.0.113.1:445"], Policy::default(), ""),
     ] {
-        assert_eq!(private_text(&policy, listening), expected, "{listening:?}");
+        assert_eq!(links_text(&seen, &policy, listening), expected, "{listening:?}");
     }
+}
+
+#[test]
+fn link_local_address_does_not_make_a_public_link_private() {
+    let all = &["0.0.0.0:445", "[::]:445"][..];
+    for (addresses, expected) in [
+        (&["203.0.113.1", "2001:db8::1", "fe80::1"][..], ""),
+        (&["203.0.113.1", "fe80::1"], ""),
+        (&["2001:db8::1", "fe80::1"], ""),
+        (&["203.0.113.1", "169.254.0.1", "fe80::1"], ""),
+        (&["100.64.0.1", "fe80::1"], ""),
+        (&["fe80::1"], "eth0=[fe80::1]:445/1"),
+        (&["169.254.0.1", "fe80::1"], "eth0=169.254.0.1:445+[fe80::1]:445/2"),
+        (&["10.0.0.1", "2001:db8::1", "fe80::1"], "eth0=10.0.0.1:445+[fe80::1]:445/2"),
+    ] {
+        let own = addresses.iter().map(|address| at(2, address)).collect();
+        let seen = SystemInterfaces { links: vec![link(2, "eth0")], addresses: own };
+        assert_eq!(links_text(&seen, &Policy::default(), all), expected, "{addresses:?}");
+    }
+}
+
+#[test]
+fn link_without_physical_port_must_be_included() {
+    let link = |index, name, master, lower| {
+        let is_virtual = name != "eth0";
+        SystemInterface {
+            is_virtual,
+            is_port: master == Some(3),
+            master,
+            lower,
+            ..link(index, name)
+        }
+    };
+    let links = vec![
+        link(2, "eth0", Some(3), None),
+        link(3, "br0", None, None),
+        link(4, "br0.7", None, Some(3)),
+        link(5, "docker0", None, None),
+        link(6, "veth6", Some(5), Some(7)),
+        link(7, "veth7", None, Some(6)),
+        link(8, "wg0", None, None),
+    ];
+    let addresses = (3..=8).map(|index| at(index, &format!("10.0.{index}.1"))).collect();
+    let seen = SystemInterfaces { links, addresses };
+    let text = |include: &[&str]| {
+        let policy = Policy { include: patterns(include), ..Policy::default() };
+        links_text(&seen, &policy, &["0.0.0.0:445"])
+    };
+    assert_eq!(text(&[]), "br0=10.0.3.1:445/1 br0.7=10.0.4.1:445/1");
+    assert_eq!(text(&["wg0", "10.0.3.0/24"]), "br0=10.0.3.1:445/1 wg0=10.0.8.1:445/1");
 }
