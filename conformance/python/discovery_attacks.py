@@ -1,5 +1,5 @@
 """Attacks on the announcement: senders of other networks, floods, malformed and oversized messages.
-A client must be answered afterwards. Usage: discovery_attacks.py SERVER INTERFACE"""
+A client must be answered afterwards. Datagrams go to the groups: the server receives no others. Usage: discovery_attacks.py SERVER INTERFACE"""
 import os
 import re
 import socket
@@ -11,7 +11,8 @@ import uuid
 SERVER, INTERFACE = sys.argv[1:]
 OTHER = "192.0.2.9"
 OWN = "10.77.0.2"
-MDNS, WSD, HTTP = 5353, 3702, 5357
+MDNS, WSD, HTTP = ("224.0.0.251", 5353), ("239.255.255.250", 3702), 5357
+INDEX = socket.if_nametoindex(INTERFACE)
 
 
 def name(text):
@@ -44,13 +45,17 @@ def probe(**more):
 def sender(address):
     found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     found.bind((address, 0))
+    by_index = struct.pack("=4s4si", b"\0" * 4, socket.inet_aton(address), INDEX)
+    found.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, by_index)
+    # Other programs of this machine are no targets.
+    found.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
     found.settimeout(1.5)
     return found
 
 
-def answered(source, port, message, tries=1):
+def answered(source, group, message, tries=1):
     for _ in range(tries):
-        source.sendto(message() if callable(message) else message, (SERVER, port))
+        source.sendto(message() if callable(message) else message, group)
         try:
             return source.recv(9000)
         except TimeoutError:
@@ -106,6 +111,32 @@ for what, data in [
 ]:
     expect(b" 200 " not in data[:20], f"metadata: {what} is refused: {data[:20]!r}")
 
+client = socket.socket()
+client.settimeout(2)
+client.bind((OWN, 0))
+client.connect((SERVER, HTTP))
+request = f"POST /{endpoint} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(get)}\r\n\r\n".encode() + get
+data = b""
+try:
+    client.sendall(request + request)
+    while part := client.recv(65536):
+        data += part
+except OSError:
+    pass
+client.close()
+expect(data.count(b"HTTP/1.1") == 1, "a connection carries one request")
+
+# A unicast datagram belongs to other programs of the server's machine.
+for group, message in (MDNS, query()), (WSD, probe()):
+    direct = sender(OWN)
+    direct.sendto(message, (SERVER, group[1]))
+    try:
+        direct.recv(9000)
+        expect(False, f"a unicast datagram to {group[1]} is not received")
+    except (TimeoutError, ConnectionRefusedError):
+        print(f"ok: a unicast datagram to {group[1]} is not received")
+    direct.close()
+
 # Slots: silent connections of one address leave room for others, and end.
 silent = []
 for _ in range(8):
@@ -139,16 +170,16 @@ malformed_xml = [
     probe(identifier="x" * 4000), probe(identifier="&b;"), b"\xff\xfe<\0", os.urandom(1000),
 ]
 for message in malformed_dns:
-    local.sendto(message, (SERVER, MDNS))
+    local.sendto(message, MDNS)
 for message in malformed_xml:
-    local.sendto(message, (SERVER, WSD))
+    local.sendto(message, WSD)
 time.sleep(1)
 local.close()
 
 repeated = sender(OWN)
 identifier = f"urn:uuid:{uuid.uuid4()}"
 for _ in range(3):
-    repeated.sendto(probe(identifier=identifier), (SERVER, WSD))
+    repeated.sendto(probe(identifier=identifier), WSD)
 answers = 0
 try:
     while repeated.recv(9000):
@@ -159,8 +190,8 @@ expect(answers == 2, f"a repeated Probe has one answer, which is sent twice: {an
 
 flood = sender(OWN)
 for _ in range(4000):
-    flood.sendto(query(), (SERVER, MDNS))
-    flood.sendto(probe(), (SERVER, WSD))
+    flood.sendto(query(), MDNS)
+    flood.sendto(probe(), WSD)
 flood.setblocking(False)
 time.sleep(2)
 received = 0

@@ -15,12 +15,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 /// Pause before a failed part of the announcement is started again.
 const RETRY: Duration = Duration::from_secs(30);
+/// Pause of reception after a refused datagram. A flood must not keep a worker of the file server
+/// busy: at most one burst of each socket is read between two pauses, and the kernel drops the rest.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(20);
 /// RFC 6762 11: the TTL of all messages.
 const MDNS_HOPS: u32 = 255;
 /// WS-Discovery does not leave the link.
@@ -35,6 +39,8 @@ pub(super) struct AnnouncementTask {
     problems: Vec<String>,
     /// When failed parts are started again.
     retry: Option<Instant>,
+    /// When reception goes on after a refused datagram.
+    paused_until: Option<Instant>,
     status: LinkStatus,
 }
 
@@ -53,6 +59,8 @@ struct WsdLink {
     address: IpAddr,
     computer: WsdComputer,
     metadata: AbortHandle,
+    /// Admits connections to the metadata.
+    metadata_gate: Arc<Mutex<SenderGate>>,
 }
 
 impl Drop for WsdLink {
@@ -71,6 +79,7 @@ impl AnnouncementTask {
             wsd: Vec::new(),
             problems: Vec::new(),
             retry: None,
+            paused_until: None,
             status: LinkStatus::default(),
         }
     }
@@ -81,7 +90,10 @@ impl AnnouncementTask {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
         loop {
             let now = Instant::now();
-            self.receive(&mut buffer, now);
+            self.paused_until = self.paused_until.filter(|until| now < *until);
+            if self.paused_until.is_none() && self.receive(&mut buffer, now) {
+                self.paused_until = Some(now + REFUSAL_PAUSE);
+            }
             self.advance(now);
             self.report();
             let due = self.next_due();
@@ -94,7 +106,7 @@ impl AnnouncementTask {
                     }
                     Err(_) => break,
                 },
-                () = readable(&sockets) => {}
+                () = readable(&sockets), if self.paused_until.is_none() => {}
                 () = until(due) => {}
             }
         }
@@ -173,6 +185,7 @@ impl AnnouncementTask {
         let Some(computer) = computer else { return };
         for wsd in &mut self.wsd {
             wsd.gate.set_subnets(self.plan.subnets.clone());
+            wsd.metadata_gate.lock().set_subnets(self.plan.subnets.clone());
         }
         for address in addresses {
             if self.wsd.iter().any(|wsd| wsd.address == address) {
@@ -196,8 +209,9 @@ impl AnnouncementTask {
         let group = if address.is_ipv4() { wsd::GROUP_V4.into() } else { wsd::GROUP_V6.into() };
         let socket = GroupSocket::join(self.interface(), group, wsd::PORT, WSD_HOPS)
             .map_err(|error| (("udp", wsd::PORT), error))?;
-        let (discovery, subnets) = (self.discovery.clone(), self.plan.subnets.clone());
-        let serve = metadata::serve(discovery, listener, computer.clone(), subnets);
+        let metadata_gate = Arc::new(Mutex::new(SenderGate::new(self.plan.subnets.clone())));
+        let (discovery, gate) = (self.discovery.clone(), metadata_gate.clone());
+        let serve = metadata::serve(discovery, listener, computer.clone(), gate);
         Ok(WsdLink {
             socket,
             responder: WsdResponder::new(computer.clone(), address, jitter(), now),
@@ -205,6 +219,7 @@ impl AnnouncementTask {
             address,
             computer: computer.clone(),
             metadata: tokio::spawn(serve).abort_handle(),
+            metadata_gate,
         })
     }
 
@@ -231,9 +246,10 @@ impl AnnouncementTask {
         self.problems.push(problem);
     }
 
-    /// Handles waiting datagrams, a bounded number of each socket.
-    fn receive(&mut self, buffer: &mut [u8], now: Instant) {
+    /// Handles waiting datagrams, a bounded number of each socket. Returns whether any was refused.
+    fn receive(&mut self, buffer: &mut [u8], now: Instant) -> bool {
         let counters = &self.discovery.counters;
+        let mut has_refused = false;
         let mut failure = None;
         if let Some(MdnsLink { sockets, responder, gate }) = &mut self.mdns {
             for socket in sockets {
@@ -244,7 +260,10 @@ impl AnnouncementTask {
                             DiscoveryProtocol::Mdns,
                             responder.handle_datagram(from, is_own, datagram, now),
                         ),
-                        Err(refusal) => counters.refused(DiscoveryProtocol::Mdns, refusal),
+                        Err(refusal) => {
+                            has_refused = true;
+                            counters.refused(DiscoveryProtocol::Mdns, refusal);
+                        }
                     }
                 };
                 failure = failure.or(receive_burst(socket, buffer, handle).err());
@@ -254,7 +273,10 @@ impl AnnouncementTask {
             let handle = |from: SocketAddr, datagram: &[u8]| match gate.admit(from.ip(), now) {
                 Ok(()) => counters
                     .count(DiscoveryProtocol::Wsd, responder.handle_datagram(from, datagram, now)),
-                Err(refusal) => counters.refused(DiscoveryProtocol::Wsd, refusal),
+                Err(refusal) => {
+                    has_refused = true;
+                    counters.refused(DiscoveryProtocol::Wsd, refusal);
+                }
             };
             failure = failure.or(receive_burst(socket, buffer, handle).err());
         }
@@ -265,6 +287,7 @@ impl AnnouncementTask {
             self.wsd.clear();
             self.retry = Some(now + RETRY);
         }
+        has_refused
     }
 
     /// Lets the responders act on the time, and sends what they have to say.
@@ -288,7 +311,7 @@ impl AnnouncementTask {
     fn next_due(&self) -> Option<Instant> {
         let mdns = self.mdns.iter().filter_map(|mdns| mdns.responder.poll_timeout());
         let wsd = self.wsd.iter().filter_map(|wsd| wsd.responder.poll_timeout());
-        mdns.chain(wsd).chain(self.retry).min()
+        mdns.chain(wsd).chain(self.retry).chain(self.paused_until).min()
     }
 
     /// Publishes and logs changes of the state.
@@ -301,6 +324,7 @@ impl AnnouncementTask {
                 "other machines use the name and its variants; set name in [server]".to_owned(),
             );
         }
+        problems.extend(self.plan.mdns.iter().filter_map(omission));
         let services = self.plan.mdns.iter().filter(|_| name.is_some()).flat_map(|announced| {
             let has_backups = !announced.backup_shares.is_empty();
             ["smb"].into_iter().chain(has_backups.then_some("time machine"))
@@ -381,6 +405,15 @@ impl WsdLink {
             self.send(&transmit);
         }
     }
+}
+
+/// The Time Machine shares that the announcement has no room for.
+fn omission(announcement: &Announcement) -> Option<String> {
+    let omitted = announcement.omitted_backup_shares();
+    (!omitted.is_empty()).then(|| {
+        let shares = omitted.join(", ");
+        format!("not offered for Time Machine, because the names are too long together: {shares}")
+    })
 }
 
 /// The groups of the families that the addresses have.

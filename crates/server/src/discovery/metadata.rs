@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use ::discovery::limits::ENVELOPE_BYTES_MAX;
 use ::discovery::wsd::{METADATA_PORT, WsdComputer};
-use ::discovery::{DatagramOutcome, SenderRefusal, Subnet};
+use ::discovery::{DatagramOutcome, SenderGate, SenderRefusal};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sync::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -54,12 +54,12 @@ pub(super) fn listen(address: IpAddr, index: u32) -> io::Result<TcpListener> {
     socket.listen(ACCEPT_QUEUE)
 }
 
-/// Serves until the task is dropped. Clients of other networks are disconnected.
+/// Serves until the task is dropped. Clients that the gate refuses are disconnected.
 pub(super) async fn serve(
     discovery: Arc<Discovery>,
     listener: TcpListener,
     computer: WsdComputer,
-    subnets: Vec<Subnet>,
+    gate: Arc<Mutex<SenderGate>>,
 ) {
     let slots = Arc::<MetadataSlots>::default();
     let source = MetadataSource { discovery: discovery.clone(), computer };
@@ -72,8 +72,8 @@ pub(super) async fn serve(
             continue;
         };
         while connections.try_join_next().is_some() {}
-        if !subnets.iter().any(|subnet| subnet.contains(peer.ip())) {
-            discovery.counters.refused(DiscoveryProtocol::WsdMetadata, SenderRefusal::OffLink);
+        if let Err(refusal) = gate.lock().admit(peer.ip(), Instant::now()) {
+            discovery.counters.refused(DiscoveryProtocol::WsdMetadata, refusal);
             continue;
         }
         let Some(slot) = slots.enter(peer.ip()) else {
@@ -90,6 +90,8 @@ pub(super) async fn serve(
 
 async fn serve_one(stream: TcpStream, router: Router) {
     let mut http = hyper::server::conn::http1::Builder::new();
+    // One request a connection, so the rate of connections is that of requests.
+    http.keep_alive(false);
     http.timer(TokioTimer::new());
     http.max_buf_size(METADATA_HEAD_BYTES_MAX);
     http.max_headers(METADATA_HEADERS_MAX);

@@ -2,11 +2,14 @@
 //!
 //! SO_BINDTODEVICE keeps each interface apart: datagrams of other interfaces are not received, and
 //! answers leave by this one. Linux permits it without privileges since 5.7. SO_REUSEADDR lets other
-//! responders of this machine, as avahi-daemon, use the same port.
+//! responders of this machine, as avahi-daemon, use the same port. Each socket is bound to its group,
+//! so it receives no unicast datagrams: the kernel would prefer it, as it is bound to the interface,
+//! to the sockets of those responders, which would miss the unicast answers to their queries
+//! (RFC 6762 5.4).
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use tokio::net::UdpSocket;
 
 /// Receive buffer in bytes: a burst of queries of a large link.
@@ -49,7 +52,7 @@ impl GroupSocket {
         let index = interface.index;
         let group = match group {
             IpAddr::V4(group) => {
-                socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
+                socket.bind(&SocketAddr::from((group, port)).into())?;
                 let by_index = socket2::InterfaceIndexOrAddress::Index(index);
                 socket.join_multicast_v4_n(&group, &by_index)?;
                 socket.set_multicast_ttl_v4(hops)?;
@@ -58,12 +61,13 @@ impl GroupSocket {
             }
             IpAddr::V6(group) => {
                 socket.set_only_v6(true)?;
-                socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+                let at = SocketAddrV6::new(group, port, 0, index);
+                socket.bind(&SocketAddr::V6(at).into())?;
                 socket.join_multicast_v6(&group, index)?;
                 socket.set_multicast_if_v6(index)?;
                 socket.set_multicast_hops_v6(hops)?;
                 socket.set_unicast_hops_v6(hops)?;
-                SocketAddr::V6(SocketAddrV6::new(group, port, 0, index))
+                SocketAddr::V6(at)
             }
         };
         Ok(Self { socket: UdpSocket::from_std(socket.into())?, group })
