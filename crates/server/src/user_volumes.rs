@@ -13,21 +13,25 @@ use crate::backend::{
     UserPath, UserPathError, UserTreeRoot,
 };
 use crate::config::{PathTemplate, PathValues, ShareConfig};
-use crate::limits::{USER_VOLUMES_MAX, USER_VOLUMES_OPENING_MAX, USER_VOLUMES_WAITING_MAX};
+use crate::limits::{USER_VOLUME_KNOWN_FOR, USER_VOLUMES_MAX};
 use crate::metadata_cache;
 use files::{Volume, VolumeOptions};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use smb::{UserVolumeRefusal, UserVolumes, VolumeRequester};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use sync::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use vfs::{FileKey, Snapshots, Vfs};
+
+mod openings;
+
+use openings::{DirectoryOpeningKey, OpeningReceiver, OpeningTurn, Openings, UnfinishedOpening};
 
 /// The superuser, who may own any user's directory.
 const ROOT: u32 = 0;
@@ -39,16 +43,10 @@ type VolumeKey = (String, FileKey);
 #[derive(Debug)]
 pub struct OpenUserVolumes {
     volumes: Mutex<VolumeTable>,
-    /// Openings in flight by share and path.
-    openings: Mutex<BTreeMap<(String, UserPath), OpeningReceiver>>,
-    /// Turns of openings, which may hang.
-    turns: Arc<Semaphore>,
+    openings: Arc<Openings>,
 }
 
 type OpeningOutcome = Result<OpenedDirectory, UserVolumeRefusal>;
-
-/// Receives the outcome once the opening has ended.
-type OpeningReceiver = watch::Receiver<Option<OpeningOutcome>>;
 
 #[derive(Debug)]
 struct VolumeTable {
@@ -65,6 +63,17 @@ struct OpenVolume {
     /// References to the backend that the volume itself has.
     own_references: usize,
     snapshots: DirectorySnapshots,
+    /// The last look-up that found it.
+    found: Option<LastLookup>,
+}
+
+/// The look-up of a path that has found an open directory.
+#[derive(Clone, Debug)]
+struct LastLookup {
+    path: UserPath,
+    account: String,
+    owner: u32,
+    at: Instant,
 }
 
 /// The snapshots of a directory, and the settings by which they were opened.
@@ -73,6 +82,12 @@ struct DirectorySnapshots {
     config: Option<SnapshotsConfig>,
     follows_links: bool,
     source: Option<Arc<dyn Snapshots>>,
+}
+
+impl DirectorySnapshots {
+    fn are_of(&self, share: &ShareConfig) -> bool {
+        self.config == share.snapshots && self.follows_links != share.show_symlinks
+    }
 }
 
 /// A directory that is ready to be served.
@@ -110,8 +125,7 @@ impl Default for OpenUserVolumes {
         let (open, follows_links) = (HashMap::new(), HashMap::new());
         Self {
             volumes: Mutex::new(VolumeTable { open, follows_links, max: USER_VOLUMES_MAX }),
-            openings: Mutex::default(),
-            turns: Arc::new(Semaphore::new(USER_VOLUMES_OPENING_MAX)),
+            openings: Arc::default(),
         }
     }
 }
@@ -184,12 +198,45 @@ impl OpenUserVolumes {
             }
             let own_references = Arc::strong_count(&volume.vfs);
             let snapshots = DirectorySnapshots::default();
-            let open = OpenVolume { volume: volume.clone(), links, own_references, snapshots };
+            let open = OpenVolume {
+                volume: volume.clone(),
+                links,
+                own_references,
+                snapshots,
+                found: None,
+            };
             volumes.open.insert(key.clone(), open);
         }
         drop(volumes);
         drop(unused);
         if is_full { Err(UserVolumeRefusal::TooMany) } else { Ok(volume) }
+    }
+
+    fn set_found(&self, key: &VolumeKey, found: LastLookup) {
+        if let Some(open) = self.volumes.lock().open.get_mut(key) {
+            open.found = Some(found);
+        }
+    }
+
+    /// The open directory that this account's look-up of the path has found lately, with its
+    /// snapshots.
+    fn found_lately(
+        &self,
+        share: &str,
+        path: &UserPath,
+        account: &str,
+    ) -> Option<(Arc<Volume>, DirectorySnapshots, u32)> {
+        let is_recent = |found: &&LastLookup| {
+            found.path == *path
+                && found.account == account
+                && found.at.elapsed() < USER_VOLUME_KNOWN_FOR
+        };
+        let volumes = self.volumes.lock();
+        let of_share = volumes.open.iter().filter(|((name, _), _)| name == share);
+        let found = of_share.filter_map(|(_, open)| Some((open, open.found.as_ref()?)));
+        // A directory that was replaced meanwhile may be open, too.
+        let newest = found.filter(|(_, found)| is_recent(found)).max_by_key(|(_, found)| found.at);
+        newest.map(|(open, found)| (open.volume.clone(), open.snapshots.clone(), found.owner))
     }
 
     fn set_snapshots(&self, key: &VolumeKey, snapshots: DirectorySnapshots) {
@@ -235,7 +282,7 @@ impl UserVolumes for ShareUserVolumes {
                 return Err(UserVolumeRefusal::Busy);
             };
             let opened = outcome?;
-            this.check_owner(&opened, &at, &requester)?;
+            this.check_owner(opened.owner, &at, &requester)?;
             let options = VolumeOptions { snapshots: opened.snapshots, ..this.options.clone() };
             Ok(Arc::new(opened.volume.with_options(options)))
         }
@@ -277,34 +324,81 @@ impl ShareUserVolumes {
         at: &UserPath,
         requester: &VolumeRequester,
     ) -> Result<OpeningReceiver, UserVolumeRefusal> {
-        let key = (self.share.name.to_lowercase(), at.clone());
-        let mut openings = self.open.openings.lock();
-        if let Some(in_flight) = openings.get(&key) {
-            return Ok(in_flight.clone());
-        }
-        if openings.len() >= USER_VOLUMES_WAITING_MAX {
-            drop(openings);
-            self.log(requester, at, "too many directories are being opened; check their disks");
-            return Err(UserVolumeRefusal::Busy);
-        }
-        let (done, outcome) = watch::channel(None);
-        openings.insert(key.clone(), outcome.clone());
-        drop(openings);
+        let of_one_user = self.template.is_of_one_user();
+        let key = DirectoryOpeningKey {
+            share: self.share.name.to_lowercase(),
+            // The task of the opening holds this configuration, so no other one has its address.
+            config: Arc::as_ptr(&self.share).addr(),
+            owner: of_one_user.then_some(requester.uid),
+            path: at.clone(),
+        };
+        let openings = &self.open.openings;
+        let unfinished = match openings.enter(key, &requester.account) {
+            Ok(Ok(unfinished)) => unfinished,
+            Ok(Err(in_flight)) => return Ok(in_flight),
+            Err(limit) => {
+                if let Some(known) = self.found_lately(at, requester) {
+                    return Ok(watch::channel(Some(Ok(known))).1);
+                }
+                let why = format!("{limit} are being opened; check their disks");
+                self.log(requester, at, &why);
+                return Err(UserVolumeRefusal::Busy);
+            }
+        };
+        let outcome = unfinished.receiver();
         let (this, at, requester) = (self.clone(), at.clone(), requester.clone());
-        self.runtime.spawn(async move {
-            let opened = this.open_in_turn(&at, &requester).await;
-            this.open.openings.lock().remove(&key);
-            done.send_replace(Some(opened));
-        });
+        self.runtime.spawn(async move { this.finish(unfinished, &at, &requester).await });
         Ok(outcome)
     }
 
-    async fn open_in_turn(&self, at: &UserPath, requester: &VolumeRequester) -> OpeningOutcome {
-        let turn = timeout(self.within, self.open.turns.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            self.log(requester, at, "other users' directories do not open; check their disks");
-            return Err(UserVolumeRefusal::Busy);
+    async fn finish(
+        &self,
+        unfinished: UnfinishedOpening,
+        at: &UserPath,
+        requester: &VolumeRequester,
+    ) {
+        let share = self.share.name.to_lowercase();
+        let turn = self.open.openings.turn(&share, &requester.account);
+        let opened = match turn.now_or_never() {
+            Some(turn) => self.open_in_turn(turn, at, requester).await,
+            None => match self.found_lately(at, requester) {
+                Some(known) => Ok(known),
+                None => self.open_after_others(at, requester).await,
+            },
         };
+        unfinished.end(opened);
+    }
+
+    /// The directory that this account has opened by this path lately, with the present settings.
+    fn found_lately(&self, at: &UserPath, requester: &VolumeRequester) -> Option<OpenedDirectory> {
+        let share = self.share.name.to_lowercase();
+        let (volume, snapshots, owner) = self.open.found_lately(&share, at, &requester.account)?;
+        let has_snapshots = snapshots.are_of(&self.share);
+        has_snapshots.then_some(OpenedDirectory { volume, owner, snapshots: snapshots.source })
+    }
+
+    async fn open_after_others(
+        &self,
+        at: &UserPath,
+        requester: &VolumeRequester,
+    ) -> OpeningOutcome {
+        let share = self.share.name.to_lowercase();
+        let turn = self.open.openings.turn(&share, &requester.account);
+        match timeout(self.within, turn).await {
+            Ok(turn) => self.open_in_turn(turn, at, requester).await,
+            Err(_) => {
+                self.log(requester, at, "other directories do not open; check their disks");
+                Err(UserVolumeRefusal::Busy)
+            }
+        }
+    }
+
+    async fn open_in_turn(
+        &self,
+        turn: OpeningTurn,
+        at: &UserPath,
+        requester: &VolumeRequester,
+    ) -> OpeningOutcome {
         let (this, path, of) = (self.clone(), at.clone(), requester.clone());
         let (done, opened) = oneshot::channel();
         // A thread of its own: the runtime's are as few as the workers, and this one may hang.
@@ -336,6 +430,8 @@ impl ShareUserVolumes {
             }
         })?;
         let owner = found.owner();
+        // Before it is served: serving reads its stream store with the server's rights.
+        self.check_owner(owner, at, requester)?;
         let key = (self.share.name.to_lowercase(), found.key());
         let (volume, snapshots) = match self.open.known(&key) {
             Some(known) => known,
@@ -356,6 +452,9 @@ impl ShareUserVolumes {
                 (volume, DirectorySnapshots::default())
             }
         };
+        let account = requester.account.clone();
+        let found = LastLookup { path: at.clone(), account, owner, at: Instant::now() };
+        self.open.set_found(&key, found);
         let snapshots = self.snapshots(at, &key, snapshots);
         Ok(OpenedDirectory { volume, owner, snapshots })
     }
@@ -391,10 +490,10 @@ impl ShareUserVolumes {
         key: &VolumeKey,
         before: DirectorySnapshots,
     ) -> Option<Arc<dyn Snapshots>> {
-        let (config, follows_links) = (&self.share.snapshots, !self.share.show_symlinks);
-        if before.config == *config && before.follows_links == follows_links {
+        if before.are_of(&self.share) {
             return before.source;
         }
+        let (config, follows_links) = (&self.share.snapshots, !self.share.show_symlinks);
         let opened = self.backend.user_snapshots(&self.share.source_at(&at.whole()));
         let source = opened.unwrap_or_else(|error| {
             tracing::warn!(share = self.share.name, error, "a user's directory has no snapshots");
@@ -409,17 +508,17 @@ impl ShareUserVolumes {
     /// Refuses a directory that belongs to another user, who put it there or has replaced it.
     fn check_owner(
         &self,
-        opened: &OpenedDirectory,
+        owner: u32,
         at: &UserPath,
         requester: &VolumeRequester,
     ) -> Result<(), UserVolumeRefusal> {
         let forced = requester.forced.map(|(uid, _)| uid);
-        let is_own = [Some(ROOT), Some(requester.uid), forced].contains(&Some(opened.owner));
+        let is_own = [Some(ROOT), Some(requester.uid), forced].contains(&Some(owner));
         if is_own || !self.template.is_of_one_user() {
             return Ok(());
         }
         let (share, user, path) = (&self.share.name, &requester.account, at.whole());
-        let (owner, uid) = (opened.owner, requester.uid);
+        let uid = requester.uid;
         tracing::warn!(
             share,
             user,

@@ -3,7 +3,11 @@
 use super::*;
 use crate::backend::{OpenedBackend, ShareSource};
 use crate::config::ServerConfig;
-use crate::limits::USER_VOLUME_WITHIN;
+use crate::limits::{
+    USER_VOLUME_WITHIN, USER_VOLUMES_OPENING_MAX, USER_VOLUMES_OPENING_PER_ACCOUNT_MAX,
+    USER_VOLUMES_OPENING_PER_SHARE_MAX, USER_VOLUMES_WAITING_PER_ACCOUNT_MAX,
+    USER_VOLUMES_WAITING_PER_SHARE_MAX,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use sync::Condvar;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
@@ -116,7 +120,7 @@ async fn hanging_directory_holds_up_its_own_clients_only() {
     for waiting in waiting {
         assert!(waiting.await.unwrap().is_ok());
     }
-    assert_eq!(volumes.open.openings.lock().len(), 0);
+    assert_eq!(volumes.open.openings.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,29 +148,130 @@ async fn client_of_a_hanging_directory_is_refused_in_time() {
     backend.set("alice", directory(1, ALICE));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn openings_in_flight_are_bounded() {
-    let (mut volumes, backend) = homes("/home/%U");
-    let name = |number| format!("user{number}");
-    let hanging = |number: usize| FakeDirectory { hangs: true, ..directory(number as u64, ALICE) };
-    (0..USER_VOLUMES_WAITING_MAX).for_each(|number| backend.set(&name(number), hanging(number)));
+/// Begins openings of directories that hang, each of an account of its own unless one is given.
+/// Returns when all turns that they may have are taken.
+async fn hang(
+    volumes: &ShareUserVolumes,
+    backend: &FakeBackend,
+    account: Option<&str>,
+    (openings, turns): (usize, usize),
+) -> Vec<OpeningReceiver> {
     let mut outcomes = Vec::new();
-    for number in 0..USER_VOLUMES_WAITING_MAX {
-        let of = requester(&name(number), ALICE);
-        let at = volumes.path_of(&of).unwrap();
+    for number in 0..openings {
+        let name = format!("hanging{number}");
+        let at = UserPath { base: "/home".into(), below: name.clone().into() };
+        backend.set(&name, FakeDirectory { hangs: true, ..directory(number as u64, ALICE) });
+        let of = requester(account.unwrap_or(&name), ALICE);
         outcomes.push(volumes.begin(&at, &of).unwrap());
     }
-    let one_more = requester("one more", ALICE);
-    let at = volumes.path_of(&one_more).unwrap();
-    assert_eq!(volumes.begin(&at, &one_more).unwrap_err(), UserVolumeRefusal::Busy);
-    assert!(backend.finds.load(Ordering::SeqCst) <= USER_VOLUMES_OPENING_MAX);
-    (0..USER_VOLUMES_WAITING_MAX)
-        .for_each(|number| backend.set(&name(number), directory(number as u64, ALICE)));
+    while backend.finds.load(Ordering::SeqCst) < turns {
+        tokio::task::yield_now().await;
+    }
+    outcomes
+}
+
+/// Lets all of [`hang`] open.
+async fn recover(backend: &FakeBackend, outcomes: Vec<OpeningReceiver>) {
+    (0..outcomes.len())
+        .for_each(|number| backend.set(&format!("hanging{number}"), directory(1, ALICE)));
     for mut outcome in outcomes {
         outcome.wait_for(Option::is_some).await.unwrap();
     }
-    volumes.within = USER_VOLUME_WITHIN;
-    assert_eq!(volumes.open.openings.lock().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openings_in_flight_are_bounded() {
+    let (volumes, backend) = homes("/home/%U");
+    let counts = (USER_VOLUMES_WAITING_PER_SHARE_MAX, USER_VOLUMES_OPENING_PER_SHARE_MAX);
+    let outcomes = hang(&volumes, &backend, None, counts).await;
+    let refused = |of: VolumeRequester| {
+        let at = volumes.path_of(&of).unwrap();
+        assert_eq!(volumes.begin(&at, &of).unwrap_err(), UserVolumeRefusal::Busy);
+    };
+    refused(requester("bob", BOB));
+    assert_eq!(backend.finds.load(Ordering::SeqCst), USER_VOLUMES_OPENING_PER_SHARE_MAX);
+    recover(&backend, outcomes).await;
+
+    let (volumes, backend) = homes("/home/%U");
+    let counts = (USER_VOLUMES_WAITING_PER_ACCOUNT_MAX, USER_VOLUMES_OPENING_PER_ACCOUNT_MAX);
+    let outcomes = hang(&volumes, &backend, Some("alice"), counts).await;
+    let of = requester("alice", ALICE);
+    let at = volumes.path_of(&of).unwrap();
+    assert_eq!(volumes.begin(&at, &of).unwrap_err(), UserVolumeRefusal::Busy);
+    assert_eq!(backend.finds.load(Ordering::SeqCst), USER_VOLUMES_OPENING_PER_ACCOUNT_MAX);
+    recover(&backend, outcomes).await;
+    assert_eq!(volumes.open.openings.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hanging_directories_of_a_share_hold_up_no_other_share() {
+    let (volumes, backend) = homes("/home/%U");
+    let (mut others, healthy) = homes("/srv/%U");
+    others.share = Arc::new(ShareConfig { name: "Data".into(), ..(*others.share).clone() });
+    others.open = volumes.open.clone();
+    healthy.set("bob", directory(2, BOB));
+    let counts = (USER_VOLUMES_WAITING_PER_SHARE_MAX, USER_VOLUMES_OPENING_PER_SHARE_MAX);
+    let outcomes = hang(&volumes, &backend, None, counts).await;
+    assert!(others.open(requester("bob", BOB)).await.is_ok());
+    recover(&backend, outcomes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hanging_directories_of_an_account_hold_up_no_other_account() {
+    let (volumes, backend) = homes("/home/%U");
+    backend.set("bob", directory(2, BOB));
+    let counts = (USER_VOLUMES_WAITING_PER_ACCOUNT_MAX, USER_VOLUMES_OPENING_PER_ACCOUNT_MAX);
+    let outcomes = hang(&volumes, &backend, Some("alice"), counts).await;
+    assert!(volumes.open(requester("bob", BOB)).await.is_ok());
+    recover(&backend, outcomes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_directory_needs_no_turn_for_its_account() {
+    let (volumes, backend) = homes("/home/%U");
+    backend.set("bob", directory(2, BOB));
+    let bob = volumes.open(requester("bob", BOB)).await.unwrap();
+    for waiting in [USER_VOLUMES_WAITING_PER_SHARE_MAX, USER_VOLUMES_OPENING_PER_SHARE_MAX] {
+        let before = backend.finds.load(Ordering::SeqCst);
+        let counts = (waiting, before + USER_VOLUMES_OPENING_PER_SHARE_MAX);
+        let outcomes = hang(&volumes, &backend, None, counts).await;
+        let again = volumes.open(requester("bob", BOB)).await.unwrap();
+        assert!(Arc::ptr_eq(&bob.vfs, &again.vfs));
+        let at = volumes.path_of(&requester("bob", BOB)).unwrap();
+        assert!(volumes.found_lately(&at, &requester("carol", BOB)).is_none());
+        recover(&backend, outcomes).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_opening_leaves_no_entry() {
+    let (mut volumes, backend) = homes("/home/%U");
+    backend.set("alice", directory(1, ALICE));
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let own = std::mem::replace(&mut volumes.runtime, runtime.handle().clone());
+    runtime.shutdown_background();
+    let at = volumes.path_of(&requester("alice", ALICE)).unwrap();
+    let mut outcome = volumes.begin(&at, &requester("alice", ALICE)).unwrap();
+    assert!(outcome.wait_for(Option::is_some).await.is_err(), "its task never ran");
+    volumes.runtime = own;
+    assert_eq!(volumes.open.openings.count(), 0);
+    assert!(volumes.open(requester("alice", ALICE)).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opening_by_another_configuration_is_not_joined() {
+    let (volumes, backend) = homes("/home/%U");
+    let mut reloaded = volumes.clone();
+    reloaded.share = Arc::new((*volumes.share).clone());
+    backend.set("alice", FakeDirectory { hangs: true, ..directory(1, ALICE) });
+    let of = requester("alice", ALICE);
+    let at = volumes.path_of(&of).unwrap();
+    let outcomes = vec![volumes.begin(&at, &of).unwrap(), reloaded.begin(&at, &of).unwrap()];
+    assert_eq!(volumes.open.openings.count(), 2);
+    backend.set("alice", directory(1, ALICE));
+    for mut outcome in outcomes {
+        outcome.wait_for(Option::is_some).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,7 +321,9 @@ async fn directory_of_another_user_is_refused() {
     };
     assert!(open(ALICE).await.is_ok());
     assert!(open(ROOT).await.is_ok());
+    volumes.open.close_unused();
     assert_eq!(open(BOB).await.unwrap_err(), UserVolumeRefusal::Denied);
+    assert_eq!(volumes.open.count("homes"), 0, "it is not served");
     let forced = VolumeRequester { forced: Some((BOB, 7)), ..requester("alice", ALICE) };
     assert!(volumes.open(forced).await.is_ok(), "all files are the forced user's");
 
