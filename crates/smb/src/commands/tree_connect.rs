@@ -1,7 +1,7 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
 use crate::config::SmbShare;
-use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
+use crate::limits::{ADMISSION_TRIES_MAX, NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::observe::audit;
 use crate::observe::failure_report::report_share_gone;
 use crate::request::context::{HandlerOutcome, Request, ResponseParts, malformed};
@@ -36,25 +36,13 @@ async fn connect(
     request: &mut Request<'_>,
     body: &TreeConnectRequest<'_>,
 ) -> Result<HandlerOutcome, NtStatus> {
-    let share = find_share(request, body.path)?;
-    await_host_look_up(request, &share).await;
-    let counted = request.files.meter().share(&share.name);
-    request.related.counted = counted;
+    let admitted = admit(request, body.path).await?;
     let session = request.session()?;
-    let user = session.user();
-    let peer = request.shared.facts.peer.ip();
-    check_admission(&share, &user, peer)?;
-    // Every eavesdropper knows the keys of a guest or anonymous session.
-    let has_keys = session.sealing.is_some() && session.has_proven_keys();
-    if share.encryption_required && !has_keys {
-        return Err(NtStatus::ACCESS_DENIED);
-    }
-    let admitted = grant(for_user(share, &user, peer).await?, counted, &user);
     let share = &admitted.share;
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
         let host = &*request.server.host;
         let (facts, message) = (request.shared.facts, request.header.message_id);
-        report_share_gone(host, facts, message, &user.account.name, &share.name);
+        report_share_gone(host, facts, message, &session.user().account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
     if share.has_stopped(request.files) {
@@ -65,6 +53,33 @@ async fn connect(
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
     Ok(HandlerOutcome::Done(ResponseParts { tree_id: Some(tree.id), ..ResponseParts::default() }))
+}
+
+/// Admits the session's user to a share. Opening a user's directory may take seconds, in which a
+/// reload may remove the share or deny the user, and the session may be re-authenticated. So the
+/// decision is repeated until the share and the user are those by which it was made.
+async fn admit(request: &mut Request<'_>, path: &[u8]) -> Result<AdmittedShare, NtStatus> {
+    for _ in 0..ADMISSION_TRIES_MAX {
+        let share = find_share(request, path)?;
+        await_host_look_up(request, &share).await;
+        let counted = request.files.meter().share(&share.name);
+        request.related.counted = counted;
+        let session = request.session()?;
+        let user = session.user();
+        let peer = request.shared.facts.peer.ip();
+        check_admission(&share, &user, peer)?;
+        // Every eavesdropper knows the keys of a guest or anonymous session.
+        let has_keys = session.sealing.is_some() && session.has_proven_keys();
+        if share.encryption_required && !has_keys {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let opened = for_user(share.clone(), &user, peer).await?;
+        let is_present = Arc::ptr_eq(&find_share(request, path)?, &share);
+        if is_present && Arc::ptr_eq(&request.session()?.user(), &user) {
+            return Ok(grant(opened, counted, &user));
+        }
+    }
+    Err(NtStatus::ACCESS_DENIED)
 }
 
 /// Waits until the look-up of the client's host name is complete, because SMB has no retry status.
