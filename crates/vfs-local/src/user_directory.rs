@@ -9,14 +9,19 @@ use crate::identity::as_server;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
+use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{FileKey, FsError, ServerWork};
 
 /// Attempts when a concurrent rename disturbs a look-up (EAGAIN of RESOLVE_BENEATH).
 const TRIES_MAX: u32 = 16;
 /// Permission bits of a new directory: its owner's only.
 const NEW_MODE: Mode = Mode::RWXU;
+/// Prefix of a new directory's temporary name.
+const NEW_PREFIX: &str = ".anabranch-new-";
 /// Permission bits for others to create and remove names.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Only an owner may remove or rename names.
@@ -92,22 +97,8 @@ impl UserDirectory {
         if !is_servers_own(&stat) {
             return Err(UserDirectoryError::SharedParent);
         }
-        as_user_directory(|| create_in(&parent, name.as_encoded_bytes(), owner))
-    }
-
-    /// Removes a new directory that could not be prepared, if it is still empty.
-    ///
-    /// # Errors
-    /// [`UserDirectoryError`].
-    pub fn remove_new(base: &Path, below: &Path) -> Result<(), UserDirectoryError> {
-        let name = below.file_name().ok_or(UserDirectoryError::Missing)?;
-        as_user_directory(|| {
-            let base = open_base(base)?;
-            let above = below.parent().filter(|above| !above.as_os_str().is_empty());
-            let flags = OFlags::PATH | OFlags::DIRECTORY;
-            let parent = open_below(&base, above.unwrap_or(Path::new(".")), flags)?;
-            rustix::fs::unlinkat(&parent, name.as_encoded_bytes(), AtFlags::REMOVEDIR)
-        })
+        let name = name.as_encoded_bytes();
+        as_user_directory(|| Ok(create_in(&parent, name, owner, rename_to_absent)))?
     }
 
     /// Identity of the directory, which no other one has while this is open.
@@ -128,32 +119,71 @@ impl UserDirectory {
 }
 
 /// Makes the directory complete before it gets its name.
-fn create_in(parent: &OwnedFd, name: &[u8], owner: NewOwner) -> rustix::io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let new = format!(".anabranch-new-{}-{number}", std::process::id());
-    rustix::fs::mkdirat(parent, &new, NEW_MODE)?;
-    let prepare = || {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let fd = open_below(parent, Path::new(&new), flags)?;
-        // A default access list of the parent may have changed the mode.
-        rustix::fs::fchmod(&fd, NEW_MODE)?;
-        let stat = rustix::fs::fstat(&fd)?;
-        if (stat.st_uid, stat.st_gid) != (owner.uid, owner.gid) {
-            let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-            rustix::fs::fchown(&fd, Some(uid), Some(gid))?;
-        }
-        rustix::fs::fsync(&fd)?;
-        rename_to_absent(parent, new.as_bytes(), name)?;
-        rustix::fs::fsync(parent)
-    };
-    prepare().inspect_err(|_| {
+fn create_in(
+    parent: &OwnedFd,
+    name: &[u8],
+    owner: NewOwner,
+    rename: RenameToAbsent,
+) -> Result<(), UserDirectoryError> {
+    let new = make_temporary(parent)?;
+    let prepared =
+        prepare(parent, new.as_bytes(), owner).and_then(|()| rename(parent, new.as_bytes(), name));
+    if prepared.is_err() {
         let _ = rustix::fs::unlinkat(parent, &new, AtFlags::REMOVEDIR);
-    })
+    }
+    match prepared {
+        // NFS and some FUSE file systems cannot rename without replacing.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => make_named(parent, name, owner)?,
+        other => other.map_err(error_of)?,
+    }
+    rustix::fs::fsync(parent).map_err(error_of)
 }
+
+/// Gives a new directory its mode and its owner.
+fn prepare(parent: &OwnedFd, name: &[u8], owner: NewOwner) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let fd = open_below(parent, Path::new(OsStr::from_bytes(name)), flags)?;
+    // A default access list of the parent may have changed the mode.
+    rustix::fs::fchmod(&fd, NEW_MODE)?;
+    let stat = rustix::fs::fstat(&fd)?;
+    if (stat.st_uid, stat.st_gid) != (owner.uid, owner.gid) {
+        let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+        rustix::fs::fchown(&fd, Some(uid), Some(gid))?;
+    }
+    rustix::fs::fsync(&fd)
+}
+
+/// Renames a directory to a name that does not exist, or fails with EEXIST.
+type RenameToAbsent = fn(&OwnedFd, &[u8], &[u8]) -> rustix::io::Result<()>;
 
 fn rename_to_absent(parent: &OwnedFd, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
     rustix::fs::renameat_with(parent, from, parent, to, RenameFlags::NOREPLACE)
+}
+
+/// Creates a directory with a name that no other user can expect. Names that exist are those of
+/// other servers, and not the user's.
+fn make_temporary(parent: &OwnedFd) -> Result<String, UserDirectoryError> {
+    for _ in 0..TRIES_MAX {
+        // The keys of the standard library's hashes are random.
+        let random = || RandomState::new().build_hasher().finish();
+        let new = format!("{NEW_PREFIX}{:016x}{:016x}", random(), random());
+        match rustix::fs::mkdirat(parent, &new, NEW_MODE) {
+            Ok(()) => return Ok(new),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(error_of(errno)),
+        }
+    }
+    Err(error_of(Errno::BUSY))
+}
+
+/// Creates the directory with its name at once, where that cannot be given later. A crash before it
+/// has its owner leaves an empty directory of the server's.
+fn make_named(parent: &OwnedFd, name: &[u8], owner: NewOwner) -> Result<(), UserDirectoryError> {
+    rustix::fs::mkdirat(parent, name, NEW_MODE).map_err(error_of)?;
+    prepare(parent, name, owner).map_err(|errno| {
+        let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+        error_of(errno)
+    })
 }
 
 /// Whether nobody but this process's user may exchange names of that user.
@@ -292,12 +322,32 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_new_directory_is_removed() {
+    fn new_directory_replaces_none_where_renames_would() {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("alice/.config")).unwrap();
+        let parent = open_below(&open_base(folder.path()).unwrap(), Path::new("."), OFlags::RDONLY);
+        let parent = parent.unwrap();
+        let create = |name: &str, rename| create_in(&parent, name.as_bytes(), own(), rename);
+        let cannot: RenameToAbsent = |_, _, _| Err(Errno::INVAL);
+        assert_eq!(create("alice", cannot), Ok(()));
+        assert_eq!(folder.path().join("alice").metadata().unwrap().mode() & 0o7777, 0o700);
         fs::create_dir(folder.path().join("bob")).unwrap();
-        assert!(UserDirectory::remove_new(folder.path(), Path::new("alice")).is_err());
-        assert_eq!(UserDirectory::remove_new(folder.path(), Path::new("bob")), Ok(()));
-        assert!(folder.path().join("alice/.config").exists());
+        fs::write(folder.path().join("bob/file"), "").unwrap();
+        for name in ["alice", "bob"] {
+            assert_eq!(create(name, cannot), Err(UserDirectoryError::Exists));
+            assert_eq!(create(name, rename_to_absent), Err(UserDirectoryError::Exists));
+        }
+        assert!(folder.path().join("bob/file").exists());
+        let full: RenameToAbsent = |_, _, _| Err(Errno::NOSPC);
+        assert!(matches!(create("carol", full), Err(UserDirectoryError::Refused(_))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary name remains");
+    }
+
+    #[test]
+    fn temporary_names_are_never_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let parent = open_base(folder.path()).unwrap();
+        let names: Vec<_> = (0..3).map(|_| make_temporary(&parent).unwrap()).collect();
+        let is_long = |name: &String| name.len() == NEW_PREFIX.len() + 32;
+        assert!(names[0] != names[1] && names[1] != names[2] && names.iter().all(is_long));
     }
 }
