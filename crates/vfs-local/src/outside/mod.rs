@@ -256,8 +256,9 @@ impl Drop for WatchGroup {
 /// The error, and a line in the log, when the kernel gives no further group.
 fn too_many_groups() -> FsError {
     tracing::warn!(
-        "clients are not notified of changes by local processes on a further mount: the kernel gives \
-         no more fanotify groups; raise fs.fanotify.max_user_groups with sysctl, or LimitNOFILE"
+        "changes by local processes on a further mount neither notify clients nor break their caches: \
+         the kernel gives no more fanotify groups; raise fs.fanotify.max_user_groups with sysctl, or \
+         LimitNOFILE"
     );
     FsError::TooMany
 }
