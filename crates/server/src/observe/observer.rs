@@ -170,7 +170,7 @@ impl Observer {
         let smb = self.server.snapshot();
         let figures = HistoryFigures {
             sessions: (smb.sessions.len() + self.nfs.snapshot().clients.len()) as u64,
-            connections: connections.open as u64,
+            connections: connections.open,
             open_files: self.files.open_file_count() as u64,
             logons_failed: smb.logons_failed,
             connections_refused: connections.refused,
