@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         &args.from,
         &ImportMachine {
             read: &import::read_file,
+            home_of: &system_users::home_of,
             groups_of: &system_users::groups_of,
             mount_point_of: &import::mount_point,
             has_directory: &Path::is_dir,

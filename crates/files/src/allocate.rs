@@ -24,18 +24,6 @@ impl RequestFiles {
         offset: u64,
         length: u64,
     ) -> Result<()> {
-        let result = self.change_allocated_range(caller, open, offset, length).await;
-        open.report_write(&self.context, caller, &result);
-        result
-    }
-
-    async fn change_allocated_range(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        offset: u64,
-        length: u64,
-    ) -> Result<()> {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         open.need_unlocked(offset, length, true)?;
@@ -59,18 +47,6 @@ impl RequestFiles {
         offset: u64,
         length: u64,
     ) -> Result<()> {
-        let result = self.change_zero_range(caller, open, offset, length).await;
-        open.report_write(&self.context, caller, &result);
-        result
-    }
-
-    async fn change_zero_range(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        offset: u64,
-        length: u64,
-    ) -> Result<()> {
         need_write(open)?;
         if length == 0 {
             return Ok(());
@@ -88,21 +64,6 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::zero_range`].
     pub async fn trim_range(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        offset: u64,
-        length: u64,
-    ) -> Result<bool> {
-        let result = self.change_trimmed_range(caller, open, offset, length).await;
-        // The zeroed range reports a success.
-        if result.is_err() {
-            open.report_write(&self.context, caller, &result);
-        }
-        result
-    }
-
-    async fn change_trimmed_range(
         &self,
         caller: &Arc<Caller>,
         open: &Arc<OpenFile>,

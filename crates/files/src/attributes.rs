@@ -5,7 +5,7 @@ use crate::frozen_times::{BasicChange, MovedTimes, TimeFreeze, TimeSetting, keep
 use crate::server_work::WANTED;
 use crate::volume::dos;
 use crate::watch::WatchFilter;
-use crate::{Access, AuditedOperation, CallHolder, Caller, Object, OpenFile, RequestFiles, Volume};
+use crate::{Access, CallHolder, Caller, Object, OpenFile, RequestFiles, Volume};
 use limits::LedgerAccount;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,12 +40,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::InvalidParameter`] for
     /// attributes that contradict the kind of file, [`FsError::ReadOnly`].
     pub fn set_attributes(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
-        let result = self.change_attributes(open, change);
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    fn change_attributes(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
         open.need_any(Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
         let change = &settled(open, change);
@@ -115,17 +109,6 @@ impl RequestFiles {
         open: &Arc<OpenFile>,
         size_bytes: u64,
     ) -> Result<()> {
-        let result = self.change_size(caller, open, size_bytes).await;
-        open.report_write(&self.context, caller, &result);
-        result
-    }
-
-    pub(crate) async fn change_size(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        size_bytes: u64,
-    ) -> Result<()> {
         need_write(open)?;
         let present = open.node.attributes(AttributeRequest::default())?.size_bytes;
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
@@ -158,17 +141,6 @@ impl RequestFiles {
         open: &Arc<OpenFile>,
         bytes: u64,
     ) -> Result<()> {
-        let result = self.change_allocation(caller, open, bytes).await;
-        open.report_write(&self.context, caller, &result);
-        result
-    }
-
-    async fn change_allocation(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        bytes: u64,
-    ) -> Result<()> {
         need_write(open)?;
         let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
         if bytes < size {
@@ -192,12 +164,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::ReadOnly`],
     /// [`FsError::NotSupported`] where the file system cannot.
     pub async fn set_compressed(&self, open: &Arc<OpenFile>, compressed: bool) -> Result<()> {
-        let result = self.change_compressed(open, compressed).await;
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    async fn change_compressed(&self, open: &Arc<OpenFile>, compressed: bool) -> Result<()> {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         if !open.features().compression {
@@ -247,12 +213,6 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open lacks the right.
     pub fn set_sparse(&self, open: &OpenFile, sparse: bool) -> Result<()> {
-        let result = self.change_sparse(open, sparse);
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    fn change_sparse(&self, open: &OpenFile, sparse: bool) -> Result<()> {
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA | Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
         if open.is_directory() {

@@ -21,16 +21,6 @@ impl RequestFiles {
         caller: &Caller,
         access: Access,
     ) -> Result<()> {
-        let result = self.check_use_by(open, caller, access);
-        if result.is_err() && access.intersects(Access::WRITE_DATA) {
-            open.report_write(&self.context, caller, &result);
-        } else if result.is_err() {
-            open.report_read(&self.context, caller, &result);
-        }
-        result
-    }
-
-    fn check_use_by(&self, open: &OpenFile, caller: &Caller, access: Access) -> Result<()> {
         let needed = access & (Access::READ_DATA | Access::WRITE_DATA);
         if needed.is_empty() || caller.identity == open.caller.identity {
             return Ok(());

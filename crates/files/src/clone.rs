@@ -1,6 +1,6 @@
 //! Clones: a file shares blocks with another one. MS-FSA 2.1.5.10.4, RFC 7862 15.13.
 
-use crate::copy::{may_copy, report_copy};
+use crate::copy::may_copy;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::Result;
@@ -20,16 +20,11 @@ impl RequestFiles {
         (target, target_offset): (&Arc<OpenFile>, u64),
         length: u64,
     ) -> Result<()> {
-        let clone = async {
-            may_copy(source, target, Access::WRITE_DATA)?;
-            let from = source.node.clone();
-            self.change_extents(caller, target, move |extents, actor| {
-                extents.clone_range(actor, target_offset, &*from, source_offset, length)
-            })
-            .await
-        };
-        let result = clone.await;
-        report_copy(&self.context, caller, (source, target), &result);
-        result
+        may_copy(source, target, Access::WRITE_DATA)?;
+        let from = source.node.clone();
+        self.change_extents(caller, target, move |extents, actor| {
+            extents.clone_range(actor, target_offset, &*from, source_offset, length)
+        })
+        .await
     }
 }

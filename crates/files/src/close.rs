@@ -7,7 +7,7 @@ use crate::offload::offload_in_turn;
 use crate::pending_removal::remove_pending_name;
 use crate::rename_turns::{RenameTurn, TurnRequest, directory_to_claim};
 use crate::table::{BreakWait, OpenRefusal};
-use crate::{AuditedOperation, OpenFile, RequestFiles};
+use crate::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{AttributeRequest, Attributes, FileKey, FileKind, FsError, Name, Result};
@@ -30,7 +30,7 @@ impl OpenFile {
         if self.delete_on_close {
             let mut held = self.state.lock(context);
             held.grants.caches.handle_name_change(self.cache_owner());
-            held.set_delete_pending(self.pending_delete(context));
+            held.set_delete_pending(self.pending_delete());
         }
         let times = self.frozen_times();
         let removal = self.table.close(context, &self.state, self.id, true);
@@ -107,12 +107,7 @@ impl RequestFiles {
     /// # Errors
     /// Errors from removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
-        let audited = open.volume().audit().map(|_| open.clone());
-        let closed = self.close_and_record(open, None).await;
-        if let Some(open) = audited.filter(|_| closed.is_err()) {
-            open.report_operation(&self.context, AuditedOperation::Delete, &closed);
-        }
-        closed
+        self.close_and_record(open, None).await
     }
 
     /// Removes a name: in one turn of changes of names, checks that the open still has this name,

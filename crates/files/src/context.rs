@@ -13,10 +13,9 @@ use crate::offload::{CallHolder, offload};
 use futures_util::future::BoxFuture;
 use grants::CacheBreak;
 use std::fmt;
-use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use sync::Mutex;
 use vfs::{Actor, ArrivalOrder, Result};
@@ -31,49 +30,6 @@ pub enum ClientProtocol {
     Smb,
     /// NFS: a request fails with NFS4ERR_DELAY, and its client retries.
     Nfs,
-}
-
-/// The remote end of a connection, shared by its requests.
-#[derive(Debug)]
-pub struct ClientPeer {
-    /// Address and port of the client.
-    pub address: SocketAddr,
-    name: OnceLock<Arc<str>>,
-}
-
-impl ClientPeer {
-    /// A peer without a known name.
-    #[must_use]
-    pub fn new(address: SocketAddr) -> Arc<Self> {
-        Arc::new(Self { address, name: OnceLock::new() })
-    }
-
-    /// The name by which the client calls itself, without proof.
-    #[must_use]
-    pub fn name(&self) -> Option<&Arc<str>> {
-        self.name.get().filter(|name| !name.is_empty())
-    }
-
-    /// Sets the client's name once, cut to [`ClientPeer::NAME_CHARS_MAX`]. Later calls cost one
-    /// load.
-    pub fn set_name(&self, name: impl FnOnce() -> String) {
-        self.name.get_or_init(|| {
-            let name: String = name().chars().take(Self::NAME_CHARS_MAX).collect();
-            name.into()
-        });
-    }
-
-    /// Longest name of a client in characters.
-    pub const NAME_CHARS_MAX: usize = 256;
-}
-
-/// Origin of a client's request.
-#[derive(Clone, Debug)]
-pub struct ClientOrigin {
-    /// Protocol of the request.
-    pub protocol: ClientProtocol,
-    /// The remote end of its connection.
-    pub peer: Arc<ClientPeer>,
 }
 
 /// Limit of a request's wait for breaks and recalls. When it passes, the request fails with
@@ -103,8 +59,6 @@ struct ClientRequest {
     protocol: ClientProtocol,
     /// Identity of the client within its protocol.
     client: [u8; 16],
-    /// The remote end of the connection, if the protocol has set it.
-    peer: Option<Arc<ClientPeer>>,
     /// None for a request that waits without a limit.
     patience: Option<Patience>,
     /// Arrival order of the request. It advances after a wait, during which other clients may have
@@ -128,24 +82,7 @@ impl RequestContext {
         order: ArrivalOrder,
     ) -> Self {
         let (order, breaks) = (AtomicU64::new(order.number()), Mutex::new(Some(Vec::new())));
-        let peer = None;
-        Self(Some(Arc::new(ClientRequest { protocol, client, peer, patience, order, breaks })))
-    }
-
-    /// The same request, from the remote end of a connection. Call it before the context is shared.
-    #[must_use]
-    pub fn from_peer(mut self, peer: &Arc<ClientPeer>) -> Self {
-        if let Some(request) = self.0.as_mut().and_then(Arc::get_mut) {
-            request.peer = Some(peer.clone());
-        }
-        self
-    }
-
-    /// Origin of the request; none for the server's own work.
-    #[must_use]
-    pub fn origin(&self) -> Option<ClientOrigin> {
-        let request = self.0.as_ref()?;
-        Some(ClientOrigin { protocol: request.protocol, peer: request.peer.clone()? })
+        Self(Some(Arc::new(ClientRequest { protocol, client, patience, order, breaks })))
     }
 
     /// The client of the request.

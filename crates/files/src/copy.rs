@@ -1,6 +1,5 @@
 //! Copying within the server.
 
-use crate::context::RequestContext;
 use crate::frozen_times::{MovedTimes, keep_times};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
@@ -22,19 +21,6 @@ impl RequestFiles {
     /// [`FsError::InvalidParameter`] if the source is shorter or long ranges of one file overlap,
     /// [`FsError::NoSpace`].
     pub async fn copy_range(
-        &self,
-        caller: &Arc<Caller>,
-        (source, source_offset): (&Arc<OpenFile>, u64),
-        (target, target_offset): (&Arc<OpenFile>, u64),
-        length: u64,
-    ) -> Result<()> {
-        let (from, to) = ((source, source_offset), (target, target_offset));
-        let result = self.copy_pieces(caller, from, to, length).await;
-        report_copy(&self.context, caller, (source, target), &result);
-        result
-    }
-
-    async fn copy_pieces(
         &self,
         caller: &Arc<Caller>,
         (source, source_offset): (&Arc<OpenFile>, u64),
@@ -87,19 +73,6 @@ impl RequestFiles {
         })
         .await
     }
-}
-
-/// Reports a copy to the audit: a read of the source and a write of the target.
-pub(crate) fn report_copy(
-    context: &RequestContext,
-    caller: &Caller,
-    (source, target): (&OpenFile, &OpenFile),
-    result: &Result<()>,
-) {
-    if result.is_ok() {
-        source.report_read(context, caller, result);
-    }
-    target.report_write(context, caller, result);
 }
 
 /// Checks the rights of both opens; the target needs one of `rights`.

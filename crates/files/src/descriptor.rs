@@ -5,7 +5,7 @@ use crate::authorize::{
 };
 use crate::frozen_times::MovedTimes;
 use crate::watch::WatchFilter;
-use crate::{Access, AuditedOperation, Caller, OpenFile, RequestFiles};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
 use vfs::{
     AttributeChanges, AttributeRequest, Attributes, FsError, OwnerChange, Result, SecurityChange,
@@ -70,17 +70,6 @@ impl RequestFiles {
         new: &Descriptor,
         parts: SecurityParts,
     ) -> Result<()> {
-        let result = self.change_descriptor(open, new, parts);
-        open.report_operation(&self.context, AuditedOperation::SetPermissions, &result);
-        result
-    }
-
-    pub(crate) fn change_descriptor(
-        &self,
-        open: &OpenFile,
-        new: &Descriptor,
-        parts: SecurityParts,
-    ) -> Result<()> {
         open.need_writable()?;
         for (wanted, right) in [
             (parts.owner || parts.group, Access::WRITE_OWNER),
@@ -119,12 +108,6 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open lacks WRITE_DAC, [`FsError::ReadOnly`].
     pub fn set_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
-        let result = self.change_mode(open, mode);
-        open.report_operation(&self.context, AuditedOperation::SetPermissions, &result);
-        result
-    }
-
-    fn change_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
         open.need_writable()?;
         open.need_any(Access::WRITE_DAC)?;
         let attributes = open.node.attributes(AttributeRequest::default())?;

@@ -27,7 +27,6 @@ mod delegation;
 mod descriptor;
 mod directory_lease;
 mod disk;
-mod file_audit;
 mod flush;
 mod frozen_times;
 mod handle_breaks;
@@ -44,7 +43,6 @@ mod open_file;
 mod open_journal;
 mod open_name;
 mod open_stream;
-mod operation_report;
 mod owner_lock;
 mod pending_removal;
 pub mod private_use;
@@ -83,17 +81,13 @@ pub use acl::{
 pub use cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, delegation_key};
 pub use caching::{ACKNOWLEDGED_WITHIN, KEYS_PER_CLIENT_MAX};
 pub use context::{
-    BreakCounts, ClientOrigin, ClientPeer, ClientProtocol, Patience, PendingAnswer, RequestContext,
-    RequestFiles, break_counts,
+    BreakCounts, ClientProtocol, Patience, PendingAnswer, RequestContext, RequestFiles,
+    break_counts,
 };
 pub use courtesy::CourtesyClients;
 pub use delegation::{Delegation, DelegationKind};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
-pub use file_audit::{
-    AuditedOperation, AuditedPath, AuditedUser, FileAudit, FileAuditKind, FileAuditKinds,
-    FileEvent, FileEventSink,
-};
 pub use frozen_times::{BasicChange, StoppedTimes, TimeSetting};
 pub use grants::{
     Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,

@@ -13,7 +13,7 @@ use crate::offload::offload_in_turn;
 use crate::rename_turns::RenameTurn;
 use crate::table::OpenRefusal;
 use crate::watch::ChangeAction;
-use crate::{AuditedOperation, AuditedPath, OpenFile, RequestFiles};
+use crate::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{FileKey, FsError, RelPath, Replace, Result};
 
@@ -23,14 +23,6 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::rename`]; [`FsError::IsDirectory`] for directories.
     pub async fn link(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
-        let result = self.link_to(open, to, replace).await;
-        let paths = || (AuditedPath::of_open(open), Some(AuditedPath::from(to)));
-        let done = (AuditedOperation::Link, result);
-        open.volume().report_operation(&self.context, &open.caller, done, paths);
-        result
-    }
-
-    async fn link_to(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         self.link_into(open, to, None, replace).await
     }
 

@@ -12,7 +12,7 @@ use crate::server_work::WANTED;
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
 use crate::watch::ChangeAction;
-use crate::{Access, AuditedOperation, AuditedPath, OpenFile};
+use crate::{Access, OpenFile};
 use grants::{BlockedOperation, CacheOwner, GrantRefusal, OpenId, OpenWish, ShareMode};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -290,7 +290,4 @@ pub(crate) fn finish_replacement(
         state.lock(context).grants.caches.handle_name_change(CacheOwner::Open(open.id));
     }
     open.report_name(context, ChangeAction::Removed, name);
-    let paths = || (AuditedPath::from(name), None);
-    let done = (AuditedOperation::Delete, Ok(()));
-    open.volume().report_operation(context, &open.caller, done, paths);
 }

@@ -11,7 +11,7 @@ use crate::server_work::WANTED;
 use crate::table::{DeletePendingName, FileTable, OpenFileState};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
-use crate::{Access, CacheKey, Caller, ClientOrigin, FileAudit, OpenId, ShareMode, Volume};
+use crate::{Access, CacheKey, Caller, OpenId, ShareMode, Volume};
 use limits::{LedgerAccount, Turns};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -58,8 +58,6 @@ pub struct OpenFile {
     pub(crate) moves_opens: AtomicBool,
     /// Whether the close reports a name that was removed already or not empty.
     pub(crate) reports_removal: AtomicBool,
-    /// Uses that the audit of the share has still to report.
-    pub(crate) unreported_uses: AtomicU8,
     /// State that few opens need.
     rare: OnceLock<Box<RareState>>,
     pub(crate) table: Arc<FileTable>,
@@ -81,8 +79,6 @@ struct RareState {
     replacement: OnceLock<Arc<dyn Node>>,
     /// Queue of its requests at the file's limits, once a request had to wait.
     turns: OnceLock<Arc<Turns>>,
-    /// Origin of the open, in a share with an audit.
-    origin: OnceLock<ClientOrigin>,
     /// Reports of data changes, for a file that was written while it was watched.
     data_reports: OnceLock<Arc<DataReports>>,
 }
@@ -129,7 +125,6 @@ impl OpenFile {
     pub(crate) fn new(parts: OpenFileParts) -> Self {
         let writes = parts.granted.intersects(Access::WRITE_DATA | Access::APPEND_DATA);
         parts.state.watch_external_changes(&*parts.name.volume.vfs, &parts.node, writes);
-        let unreported_uses = parts.name.volume.audit().map_or(0, FileAudit::unreported_uses);
         Self {
             id: parts.id,
             node: parts.node,
@@ -152,7 +147,6 @@ impl OpenFile {
             renames: AtomicBool::new(false),
             moves_opens: AtomicBool::new(false),
             reports_removal: AtomicBool::new(false),
-            unreported_uses: AtomicU8::new(unreported_uses),
             rare: OnceLock::new(),
             table: parts.table,
             watch: OnceLock::new(),
@@ -416,20 +410,10 @@ impl OpenFile {
         self.volume().check_changeable()
     }
 
-    /// Record that makes the open's name delete pending for its caller, by a request or by the
-    /// close of an open with delete on close.
-    pub(crate) fn pending_delete(&self, context: &RequestContext) -> DeletePendingName {
+    /// Record that makes the open's name delete pending for its caller.
+    pub(crate) fn pending_delete(&self) -> DeletePendingName {
         let (name, caller) = (self.name.clone(), self.caller.clone());
-        let opened_by = || self.rare.get()?.origin.get().cloned();
-        let origin = self.volume().audit().and_then(|_| context.origin().or_else(opened_by));
-        DeletePendingName { name, caller, parent_key: self.parent_key, reports: true, origin }
-    }
-
-    /// Retains the origin of the open for a removal by its close, which may follow a disconnect.
-    pub(crate) fn retain_origin(&self, context: &RequestContext) {
-        if self.volume().audit().is_some() {
-            let _ = context.origin().map(|origin| self.rare().origin.set(origin));
-        }
+        DeletePendingName { name, caller, parent_key: self.parent_key }
     }
 
     /// Notes a change that watches receive when the open is closed. It costs one load after the

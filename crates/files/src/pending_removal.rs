@@ -1,12 +1,12 @@
 //! Removal of a delete-pending name, after its last close. MS-FSA 2.1.5.5.
 
+use crate::Caller;
 use crate::authorize::stored_lets_remove;
 use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
 use crate::frozen_times::{FrozenTimes, MovedTimes, keep_times};
 use crate::table::{DeletePendingName, FileTable, OpenFileState, Removal};
 use crate::watch::{ChangeAction, WatchFilter, name_filter};
-use crate::{AuditedOperation, AuditedPath, Caller};
 use std::sync::Arc;
 use vfs::{
     AttributeRequest, Case, ChildName, ExpectedChild, FileKey, FileKind, FsError, NameActor,
@@ -40,7 +40,6 @@ pub(crate) fn remove_pending_name(
         // The lease survives only if requester and remover use the same key.
         let except = parent_key.filter(|key| pending.parent_key == Some(*key));
         report(context, table, pending, removed, state.is_directory, except);
-        audit(pending, removed);
         pending.name.volume.note_freed();
     }
     table.removed(context, state, removal.link);
@@ -76,20 +75,6 @@ fn report(
         }
         RemovedItem::Stream(None) => {}
     }
-}
-
-/// Reports a removal by the request that made the name delete pending.
-fn audit(pending: &DeletePendingName, removed: &RemovedItem) {
-    let Some(audit) = pending.name.volume.audit().filter(|_| pending.reports) else { return };
-    let path = match removed {
-        RemovedItem::Name(path) => AuditedPath::from(path),
-        RemovedItem::Stream(Some(name)) => {
-            AuditedPath::from(&pending.name.path()).with_stream(Some(name))
-        }
-        RemovedItem::Stream(None) => return,
-    };
-    let done = (AuditedOperation::Delete, Ok(()));
-    audit.report(pending.origin.clone(), &pending.caller, done, || (path, None));
 }
 
 /// Removes a name or stream, and returns it.

@@ -2,9 +2,9 @@
 //! administrators may on Windows.
 
 use crate::server_work::SYNC;
-use crate::{AuditedOperation, AuditedPath, Caller, OpenFile, RequestFiles, Volume};
+use crate::{Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
-use vfs::{FsError, Quota, QuotaLimits, QuotaState, RelPath, Result, UserQuotas};
+use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result, UserQuotas};
 
 fn quotas_of(volume: &Volume) -> Result<&dyn UserQuotas> {
     volume.vfs.quotas().ok_or(FsError::NotSupported)
@@ -84,19 +84,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] unless the caller is root, [`FsError::ReadOnly`],
     /// [`FsError::NotSupported`] without quota support.
     pub async fn set_quotas(
-        &self,
-        volume: &Arc<Volume>,
-        caller: &Caller,
-        limits: Vec<(u32, QuotaLimits)>,
-    ) -> Result<()> {
-        let result = self.store_quotas(volume, caller, limits).await;
-        let done = (AuditedOperation::SetAttributes, result);
-        let paths = || (AuditedPath::from(&RelPath::root()), None);
-        volume.report_operation(&self.context, caller, done, paths);
-        result
-    }
-
-    async fn store_quotas(
         &self,
         volume: &Arc<Volume>,
         caller: &Caller,

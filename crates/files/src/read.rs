@@ -1,6 +1,6 @@
 //! Reading.
 
-use crate::{Access, Caller, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use std::sync::Arc;
 use vfs::{AttributeRequest, FsError, Node, Result, Wait};
@@ -56,33 +56,13 @@ impl RequestFiles {
         length: usize,
         into: &mut Vec<u8>,
     ) -> Result<usize> {
-        self.read_as(&open.caller, open, (offset, length), into).await
-    }
-
-    /// As [`RequestFiles::read`], as the requesting `caller`: an NFS client may use another user's
-    /// open. Reads `range.1` bytes at `range.0`.
-    ///
-    /// # Errors
-    /// As [`RequestFiles::read`].
-    pub async fn read_as(
-        &self,
-        caller: &Caller,
-        open: &Arc<OpenFile>,
-        (offset, length): (u64, usize),
-        into: &mut Vec<u8>,
-    ) -> Result<usize> {
-        let checked = check_read(open, offset, length);
-        let read = match checked
-            .and_then(|()| open.reading_node().read(offset, length, into, Wait::Never))
-        {
-            // Boxed: few reads wait, and the future of each would be larger.
-            Err(FsError::WouldBlock | FsError::NotSupported) if checked.is_ok() => {
-                Box::pin(self.read_on_worker(open, offset, length, into)).await
-            }
-            other => other,
-        };
-        open.report_read(&self.context, caller, &read);
-        read
+        check_read(open, offset, length)?;
+        match open.reading_node().read(offset, length, into, Wait::Never) {
+            Err(FsError::WouldBlock | FsError::NotSupported) => {}
+            other => return other,
+        }
+        // Boxed: few reads wait, and the future of each would be larger.
+        Box::pin(self.read_on_worker(open, offset, length, into)).await
     }
 
     async fn read_on_worker(
@@ -112,26 +92,12 @@ impl RequestFiles {
         Ok(open.node.attributes(AttributeRequest::default())?.size_bytes)
     }
 
-    /// The range that a read by `caller` would return, if it is cached and can be sent directly;
-    /// none if it must be read.
+    /// The range that a read would return, if it is cached and can be sent directly; none if it
+    /// must be read.
     ///
     /// # Errors
     /// As [`RequestFiles::read`].
     pub fn read_resident(
-        &self,
-        caller: &Caller,
-        open: &OpenFile,
-        offset: u64,
-        length: usize,
-    ) -> Result<Option<ResidentRange>> {
-        let range = self.find_resident(open, offset, length);
-        if !matches!(range, Ok(None)) {
-            open.report_read(&self.context, caller, &range);
-        }
-        range
-    }
-
-    fn find_resident(
         &self,
         open: &OpenFile,
         offset: u64,

@@ -7,7 +7,7 @@ use crate::open_file::ReadingNode;
 use crate::pending_removal::exact;
 use crate::server_work::WANTED;
 use crate::volume::dos;
-use crate::{Access, AuditedOperation, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
     AttributeRequest, Attributes, Case, FileKind, FsError, OpenedNode, RelPath, Result, Wait,
@@ -21,19 +21,6 @@ impl RequestFiles {
     /// [`FsError::CannotDelete`] for read-only files and the root, [`FsError::NotEmpty`] for
     /// directories.
     pub fn set_delete(&self, open: &OpenFile, delete: bool, ignore_readonly: bool) -> Result<()> {
-        let result = self.change_disposition(open, delete, ignore_readonly);
-        if result.is_err() {
-            open.report_operation(&self.context, AuditedOperation::Delete, &result);
-        }
-        result
-    }
-
-    fn change_disposition(
-        &self,
-        open: &OpenFile,
-        delete: bool,
-        ignore_readonly: bool,
-    ) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         if delete {
@@ -86,7 +73,7 @@ impl RequestFiles {
         if delete {
             // Breaks caches that the opening did not wait for.
             held.grants.caches.handle_name_change(open.cache_owner());
-            held.set_delete_pending(open.pending_delete(&self.context));
+            held.set_delete_pending(open.pending_delete());
         } else {
             held.clear_delete_pending(open.name.link);
         }

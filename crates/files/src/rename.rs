@@ -14,7 +14,7 @@ use crate::new_name::{
 use crate::offload::offload_in_turn;
 use crate::rename_turns::{RenameTurn, directory_to_claim};
 use crate::table::{FileTable, OpenRefusal};
-use crate::{Access, AuditedOperation, AuditedPath, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use smallvec::smallvec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,14 +35,7 @@ impl RequestFiles {
     /// [`FsError::ShareViolation`] if another open denies deletion. A stream fails with that or
     /// [`FsError::InvalidParameter`]: use [`RequestFiles::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
-        let from = open.volume().audit().map(|_| AuditedPath::of_open(open));
-        let result = self.rename_between(open, to, None, replace).await;
-        if let Some(from) = from {
-            let paths = || (from, Some(AuditedPath::from(to)));
-            let done = (AuditedOperation::Rename, result);
-            open.volume().report_operation(&self.context, &open.caller, done, paths);
-        }
-        result
+        self.rename_between(open, to, None, replace).await
     }
 
     /// As [`RequestFiles::rename`]; opens below a directory follow it and do not prevent the

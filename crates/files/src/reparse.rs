@@ -14,7 +14,7 @@ use crate::rename_turns::RenameTurn;
 use crate::server_work::{METADATA, WANTED};
 use crate::volume::dos;
 use crate::watch::WatchFilter;
-use crate::{Access, AuditedOperation, Caller, OpenFile, RequestFiles, Volume};
+use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
     AttributeChanges, AttributeRequest, Attributes, Case, CreateHow, CreationMode, DosInfo,
@@ -104,12 +104,6 @@ impl RequestFiles {
     /// empty; [`FsError::PrivilegeNotHeld`] if the link leads out of the volume; as
     /// [`vfs::Vfs::symlink`].
     pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
-        let result = self.change_to_symlink(open, target).await;
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    async fn change_to_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
         need_change(open)?;
         check_target(open.volume(), &open.path(), &target)?;
         self.replace_by(open, Successor::Symlink(target)).await
@@ -121,12 +115,6 @@ impl RequestFiles {
     /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for devices where the volume or
     /// the caller may have none: the caller can store reparse data instead.
     pub async fn set_special(&self, open: &Arc<OpenFile>, kind: SpecialKind) -> Result<()> {
-        let result = self.change_to_special(open, kind).await;
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    async fn change_to_special(&self, open: &Arc<OpenFile>, kind: SpecialKind) -> Result<()> {
         need_change(open)?;
         let may_be_device = open.volume().options.device_nodes && open.caller.is_root();
         if matches!(kind, SpecialKind::Device(_)) && !may_be_device {
@@ -148,17 +136,6 @@ impl RequestFiles {
         data: Vec<u8>,
         link_text: Option<&[u8]>,
     ) -> Result<()> {
-        let result = self.change_reparse(open, data, link_text).await;
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    async fn change_reparse(
-        &self,
-        open: &Arc<OpenFile>,
-        data: Vec<u8>,
-        link_text: Option<&[u8]>,
-    ) -> Result<()> {
         need_change(open)?;
         if let Some(text) = link_text {
             check_target(open.volume(), &open.path(), text)?;
@@ -171,12 +148,6 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for special files.
     pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let result = self.remove_reparse(open).await;
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    async fn remove_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
         need_change(open)?;
         match self.reparse(open)? {
             Reparse::Symlink(_) => self.replace_by(open, Successor::File).await,

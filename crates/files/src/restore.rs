@@ -281,8 +281,6 @@ fn restore_locks(
             name: name.clone(),
             caller: caller.clone(),
             parent_key: None,
-            reports: true,
-            origin: None,
         });
     }
     Ok(())

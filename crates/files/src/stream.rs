@@ -6,7 +6,7 @@ use crate::frozen_times::MovedTimes;
 use crate::open_stream::OpenStream;
 use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::watch::{ChangeAction, WatchFilter};
-use crate::{Access, AuditedOperation, AuditedPath, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::Arc;
 use vfs::{
@@ -61,12 +61,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] without the right to write, [`FsError::NotSupported`] if the open
     /// is not of a stream, [`FsError::ReadOnly`], [`FsError::LockConflict`].
     pub fn discard_stream(&self, open: &OpenFile) -> Result<()> {
-        let result = self.truncate_discarded_stream(open);
-        open.report_write(&self.context, &open.caller, &result);
-        result
-    }
-
-    fn truncate_discarded_stream(&self, open: &OpenFile) -> Result<()> {
         if open.name.stream.is_none() {
             return Err(FsError::NotSupported);
         }
@@ -77,7 +71,7 @@ impl RequestFiles {
         open.note_changed(&self.context, &open.caller);
         let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
-        held.set_delete_pending(open.pending_delete(&self.context));
+        held.set_delete_pending(open.pending_delete());
         Ok(())
     }
 
@@ -86,12 +80,6 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open; [`FsError::NoSpace`].
     pub async fn copy_streams(&self, source: &Arc<OpenFile>, target: &Arc<OpenFile>) -> Result<()> {
-        let result = self.copy_all_streams(source, target).await;
-        target.report_write(&self.context, &target.caller, &result);
-        result
-    }
-
-    async fn copy_all_streams(&self, source: &Arc<OpenFile>, target: &Arc<OpenFile>) -> Result<()> {
         source.need_any(Access::READ_DATA | Access::EXECUTE)?;
         target.need_any(Access::WRITE_DATA)?;
         target.need_writable()?;
@@ -132,23 +120,6 @@ impl RequestFiles {
     /// [`FsError::NotSupported`] if the open is not of a stream, [`FsError::AlreadyExists`],
     /// [`FsError::InvalidParameter`] if data would be lost, [`FsError::ShareViolation`].
     pub async fn rename_stream(
-        &self,
-        open: &Arc<OpenFile>,
-        to: &StreamName,
-        replace: bool,
-    ) -> Result<()> {
-        let from = open.volume().audit().map(|_| AuditedPath::of_open(open));
-        let result = self.rename_stream_to(open, to, replace).await;
-        if let Some(from) = from {
-            let new = AuditedPath::from(&open.path()).with_stream(Some(to));
-            let done = (AuditedOperation::Rename, result);
-            let paths = || (from, Some(new));
-            open.volume().report_operation(&self.context, &open.caller, done, paths);
-        }
-        result
-    }
-
-    async fn rename_stream_to(
         &self,
         open: &Arc<OpenFile>,
         to: &StreamName,

@@ -11,7 +11,7 @@ use crate::open_name::OpenName;
 use crate::open_stream::OpenStream;
 use crate::rename_turns::RenameTurns;
 use crate::watch::Watches;
-use crate::{Access, Caller, ClientOrigin, CourtesyClients, Volume};
+use crate::{Access, Caller, CourtesyClients, Volume};
 use futures_channel::oneshot;
 use grants::{
     BlockedOperation, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
@@ -104,10 +104,6 @@ pub(crate) struct DeletePendingName {
     pub caller: Arc<Caller>,
     /// Lease key under which the caller's client caches the parent directory.
     pub parent_key: Option<ParentKey>,
-    /// Whether an audit reports the removal: not the removal of a file whose creation failed.
-    pub reports: bool,
-    /// Origin of the request, in a share with an audit.
-    pub origin: Option<ClientOrigin>,
 }
 
 /// The locked state of one file. Dropping it sends the results of waiting locks and the breaks that

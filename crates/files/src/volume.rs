@@ -1,6 +1,6 @@
 //! Served volumes and the users that access them.
 
-use crate::{FileAudit, NamePatterns};
+use crate::NamePatterns;
 use acl::{Access, AccessToken, Sid};
 use limits::ShareLimits;
 use std::sync::Arc;
@@ -31,8 +31,6 @@ pub mod dos {
 /// A user as the file layer sees it. Shared by `Arc`, immutable.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Name of the logon; none for a caller without one.
-    pub name: Option<Arc<str>>,
     /// Identity for the backend.
     pub identity: Identity,
     /// Token for security descriptors.
@@ -51,13 +49,7 @@ impl Caller {
             groups,
             ..AccessToken::default()
         };
-        Self { name: None, identity, token }
-    }
-
-    /// The same user, with the name of a logon.
-    #[must_use]
-    pub fn named(&self, name: &str) -> Self {
-        Self { name: Some(name.into()), ..self.clone() }
+        Self { identity, token }
     }
 
     /// Whether the user is root, which is granted everything.
@@ -98,8 +90,6 @@ pub struct VolumeOptions {
     pub limits: Option<Arc<ShareLimits>>,
     /// Snapshots of the volume.
     pub snapshots: Option<Arc<dyn Snapshots>>,
-    /// Audit of its operations, if any are audited.
-    pub audit: Option<Arc<FileAudit>>,
 }
 
 impl Default for VolumeOptions {
@@ -119,7 +109,6 @@ impl Default for VolumeOptions {
             frozen: false,
             limits: None,
             snapshots: None,
-            audit: None,
         }
     }
 }

@@ -20,18 +20,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::LockConflict`],
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::IsDirectory`].
     pub fn write(&self, caller: &Caller, open: &OpenFile, offset: u64, data: &[u8]) -> Result<()> {
-        let result = self.change_data(caller, open, offset, data);
-        open.report_write(&self.context, caller, &result);
-        result
-    }
-
-    fn change_data(
-        &self,
-        caller: &Caller,
-        open: &OpenFile,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<()> {
         if open.is_directory() {
             return Err(FsError::IsDirectory);
         }

@@ -4,7 +4,7 @@ use crate::authorize::{as_granted, rights_to};
 use crate::frozen_times::MovedTimes;
 use crate::server_work::METADATA;
 use crate::watch::WatchFilter;
-use crate::{Access, AuditedOperation, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
 use vfs::{AttributeRequest, FsError, Name, Result, XattrName};
 
@@ -50,12 +50,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::NotSupported`],
     /// [`FsError::NoSpace`].
     pub fn set_xattr(&self, open: &OpenFile, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
-        let result = self.change_xattr(open, name, value);
-        open.report_operation(&self.context, AuditedOperation::SetAttributes, &result);
-        result
-    }
-
-    fn change_xattr(&self, open: &OpenFile, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         open.need_any(Access::WRITE_EA)?;
         open.need_writable()?;
         let names = names_of(open)?;

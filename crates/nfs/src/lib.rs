@@ -34,4 +34,3 @@ pub use observe::snapshot;
 pub use request::reply::{JobResult, RecordTransmit};
 pub use server::{NfsServer, NfsStats};
 pub use state::holdings::NfsHoldings;
-pub use status::status_name;

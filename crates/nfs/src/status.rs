@@ -44,12 +44,6 @@ pub fn status_of(error: FsError) -> NfsStatus {
     }
 }
 
-/// The name of the status of an outcome.
-#[must_use]
-pub fn status_name(outcome: vfs::Result<()>) -> String {
-    format!("{:?}", outcome.map_or_else(status_of, |()| NfsStatus::OK))
-}
-
 /// Results of the file layer as results of operations.
 pub trait OrStatus<T> {
     /// As [`status_of`].

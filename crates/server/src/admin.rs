@@ -33,7 +33,6 @@ use crate::metadata_cache::MetadataCaches;
 use crate::observe::features::FeatureRegistry;
 use crate::observe::observer::Observer;
 use crate::shares::limits::LimitsBook;
-use crate::user_volumes::OpenUserVolumes;
 use answer::AdminRefusal;
 use axum::extract::{RawPathParams, Request};
 use axum::routing::on;
@@ -86,8 +85,6 @@ pub struct AdminState {
     pub port: u16,
     /// The metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
-    /// Open directories of shares whose path has variables.
-    pub user_volumes: Arc<OpenUserVolumes>,
     /// The features and their switches.
     pub features: Arc<FeatureRegistry>,
     /// The source of metrics.

@@ -25,7 +25,6 @@ mod shares;
 mod start_error;
 mod state;
 pub mod supervisor;
-mod user_volumes;
 mod workers;
 
 pub use accounts::{system_users, users};

@@ -6,49 +6,6 @@ use std::time::Duration;
 /// million.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Default limit of open directories of shares whose path has variables. They have no cache.
-pub const USER_VOLUMES_MAX: usize = 1024;
-
-/// Largest configurable limit of such directories.
-pub const USER_VOLUMES_LIMIT_MAX: usize = 65_536;
-
-/// Descriptors of one such directory: the tree's root, its entry in the list of stream stores, and
-/// the watcher's file system.
-pub const DESCRIPTORS_PER_USER_VOLUME: u64 = 3;
-
-/// Such directories that are being opened at once. A dead disk holds threads; each directory takes
-/// one, however many clients wait for it.
-pub const USER_VOLUMES_OPENING_MAX: usize = 256;
-
-/// Such directories of one share that are being opened at once: a dead disk holds up its own share,
-/// and seven further ones leave room for others.
-pub const USER_VOLUMES_OPENING_PER_SHARE_MAX: usize = 32;
-const _: () = assert!(USER_VOLUMES_OPENING_PER_SHARE_MAX < USER_VOLUMES_OPENING_MAX);
-
-/// Such directories that one account opens at once, in all shares.
-pub const USER_VOLUMES_OPENING_PER_ACCOUNT_MAX: usize = 4;
-const _: () = assert!(USER_VOLUMES_OPENING_PER_ACCOUNT_MAX < USER_VOLUMES_OPENING_PER_SHARE_MAX);
-
-/// Such directories that are being opened or wait for their turn. Further clients are refused at
-/// once.
-pub const USER_VOLUMES_WAITING_MAX: usize = 2048;
-const _: () = assert!(USER_VOLUMES_WAITING_MAX > USER_VOLUMES_OPENING_MAX);
-
-/// Such directories of one share that are being opened or wait for their turn.
-pub const USER_VOLUMES_WAITING_PER_SHARE_MAX: usize = 256;
-const _: () = assert!(USER_VOLUMES_WAITING_PER_SHARE_MAX > USER_VOLUMES_OPENING_PER_SHARE_MAX);
-
-/// Such directories of one account that are being opened or wait for their turn.
-pub const USER_VOLUMES_WAITING_PER_ACCOUNT_MAX: usize = 16;
-const _: () = assert!(USER_VOLUMES_WAITING_PER_ACCOUNT_MAX > USER_VOLUMES_OPENING_PER_ACCOUNT_MAX);
-
-/// Time after the last look-up of a path in which its open volume serves the same account without a
-/// turn.
-pub const USER_VOLUME_KNOWN_FOR: Duration = Duration::from_mins(1);
-
-/// Time for opening one. SMB clients wait for a minute.
-pub const USER_VOLUME_WITHIN: Duration = Duration::from_secs(10);
-
 /// Descriptors of the process itself, besides those of workers and caches: listening sockets,
 /// reactors, journals, logs and admin connections.
 pub const DESCRIPTORS_OWN: u64 = 256;

@@ -93,13 +93,6 @@ impl MetadataCaches {
     }
 }
 
-/// A cache that is disabled and stays so. Nothing ticks it.
-pub fn disabled_over(inner: Arc<dyn Vfs>) -> Arc<CachedVfs> {
-    let cache = Arc::new(CachedVfs::new(inner, CacheOptions::default(), clock()));
-    cache.set_enabled(false);
-    cache
-}
-
 /// The wall clock, which also stamps file changes.
 fn clock() -> Clock {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

@@ -7,8 +7,8 @@ use crate::accounts::users::Users;
 use crate::admin::{self, AdminSocket, Pointer, ReloadWish, ShareConfigs, Tokens};
 use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
-    AdminAddress, EncryptionSetting, HostRule, Ntlm, PathTemplate, ServerConfig, ShareConfig,
-    SigningSetting, SmbStable,
+    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, SigningSetting,
+    SmbStable,
 };
 use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::{Drain, flushed};
@@ -17,7 +17,7 @@ use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments}
 use crate::conn::tls;
 use crate::discovery::Discovery;
 use crate::host::ProcessHost;
-use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN, USER_VOLUME_WITHIN};
+use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
 use crate::machine::cpu_time::ThreadClock;
 use crate::machine::descriptors::{self, DescriptorPlan};
 use crate::metadata_cache::MetadataCaches;
@@ -35,9 +35,8 @@ use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{ActivityCounter, PassedSockets, Pulse};
-use crate::user_volumes::{NoSize, OpenUserVolumes, ShareUserVolumes};
 use crate::workers::WorkerPool;
-use files::{Caller, FileAudit, FileEventSink, Files, NamePatterns, Volume, VolumeOptions};
+use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
 use smb::{Accounts, Admission, SmbHost, SmbServer, SmbShare};
 use std::net::SocketAddr;
@@ -67,7 +66,6 @@ pub struct Service {
     reloads: Mutex<mpsc::Receiver<ReloadWish>>,
     shares: Arc<ShareConfigs>,
     caches: Arc<MetadataCaches>,
-    user_volumes: Arc<OpenUserVolumes>,
     nfs: NfsService,
     discovery: Arc<Discovery>,
     workers: Arc<WorkerPool>,
@@ -114,11 +112,9 @@ impl Service {
         let files = Arc::new(files_of(&host, &workers, plan.opens));
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
-        let now = SmbHost::now(&*host).instant;
-        let user_volumes = Arc::new(OpenUserVolumes::new(plan.user_volumes, &config.shares));
-        let (audit, exported) = open_audit(config)?;
-        let (tables, services) = ((&*caches, &*limits), (host.names(), audit.as_ref()));
-        let carried = CarriedState::new((&backend, &user_volumes), tables, services, now);
+        let (now, names) = (SmbHost::now(&*host).instant, host.names());
+        let carried =
+            CarriedState { backend: &*backend, caches: &caches, names, limits: &limits, now };
         let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
         limits.apply(&config.shares, meters, now);
         let server = SmbServer::new(smb_config, files.clone(), host.clone());
@@ -132,6 +128,8 @@ impl Service {
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
+        let shares = Arc::<ShareConfigs>::default();
+        shares.set(&config.shares);
         let mut service = Self {
             discovery: discovery_of(config, &listener.server, &host),
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
@@ -142,20 +140,20 @@ impl Service {
             admin: None,
             pointer: None,
             reloads: Mutex::new(reloads),
-            shares: share_configs(config),
+            shares,
             caches,
-            user_volumes,
             nfs,
             workers,
             limits,
             pulse: Arc::default(),
-            audit,
+            audit: None,
             traces: Arc::default(),
             tasks: Vec::new(),
             threads,
         };
-        let observer = service.observe(config, &files, exported);
-        service.start_exports(config, &files, &observer);
+        let observer = service.observe(config, &files);
+        service.start_exports(config, &files, &observer.exported)?;
+        service.tasks.push(tokio::spawn(observer.clone().follow()));
         if let Some(socket) = admin_socket(config.admin.as_ref(), passed.admin)? {
             service.start_admin(socket, config, observer, reload)?;
         }
@@ -170,25 +168,26 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts the observer, connects the audit log, and starts the trace exporter as configured.
-    fn start_exports(&mut self, config: &ServerConfig, files: &Files, observer: &Arc<Observer>) {
-        self.tasks.push(tokio::spawn(observer.clone().follow()));
-        let (meter, exported) = (files.meter(), &observer.exported);
+    /// Starts the audit log and the trace exporter as configured.
+    fn start_exports(
+        &mut self,
+        config: &ServerConfig,
+        files: &Files,
+        exported: &Arc<ExportCounters>,
+    ) -> Result<(), StartError> {
+        let meter = files.meter();
+        self.audit = Audit::open(&config.log.audit, exported.clone()).map_err(StartError)?;
         if let Some(audit) = &self.audit {
             meter.set_audit(audit.clone());
         }
         self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
         let follow = self.traces.clone().follow(meter.clone(), exported.clone());
         self.tasks.push(tokio::spawn(follow));
+        Ok(())
     }
 
     /// Builds the observer, which gathers the state for metrics and the admin API.
-    fn observe(
-        &self,
-        config: &ServerConfig,
-        files: &Arc<Files>,
-        exported: Arc<ExportCounters>,
-    ) -> Arc<Observer> {
+    fn observe(&self, config: &ServerConfig, files: &Arc<Files>) -> Arc<Observer> {
         let (server, nfs) = (self.listener.server.clone(), self.nfs.server.clone());
         let mut features = features(&self.caches);
         let (of_smb, of_nfs) = (server.clone(), nfs.clone());
@@ -207,7 +206,7 @@ impl Service {
             ports: listening.map(SocketAddr::port).collect(),
             shares: Arc::default(),
             cpu_times: Arc::default(),
-            exported,
+            exported: Arc::default(),
             limits: self.limits.clone(),
             discovery: self.discovery.clone(),
             history: Arc::default(),
@@ -227,7 +226,6 @@ impl Service {
         self.tasks.push(tokio::spawn(networks));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
-        self.tasks.push(tokio::spawn(tick_user_volumes(self.user_volumes.clone())));
         self.tasks.push(tokio::spawn(even_out(self.threads.assignments().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
@@ -265,7 +263,6 @@ impl Service {
             interfaces: self.host.interfaces().clone(),
             port: self.listening.first().map_or(0, SocketAddr::port),
             caches: self.caches.clone(),
-            user_volumes: self.user_volumes.clone(),
             features: observer.features.clone(),
             observer,
             shares: self.shares.clone(),
@@ -291,9 +288,9 @@ impl Service {
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = SmbHost::now(&*self.host).instant;
-        let (names, tables) = (self.host.names(), (&*self.caches, &*self.limits));
-        let services = (names, self.audit.as_ref());
-        let carried = CarriedState::new((&self.backend, &self.user_volumes), tables, services, now);
+        let (names, backend) = (self.host.names(), &*self.backend);
+        let (caches, limits) = (&*self.caches, &*self.limits);
+        let carried = CarriedState { backend, caches, names, limits, now };
         let (next, meters) = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
@@ -315,7 +312,6 @@ impl Service {
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
         self.discovery.configure(config.discovery.clone());
-        self.user_volumes.configure(plan.user_volumes, &config.shares);
         self.host.names().settle(&wanted);
         for connection in self.listener.server.end_refused_sessions() {
             self.listener.connections.cut(connection);
@@ -547,18 +543,6 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
     }
 }
 
-/// Closes unused volumes of shares whose path has variables, once a second.
-async fn tick_user_volumes(volumes: Arc<OpenUserVolumes>) {
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        seconds.tick().await;
-        let volumes = volumes.clone();
-        if tokio::task::spawn_blocking(move || volumes.close_unused()).await.is_err() {
-            tracing::error!("a defect of this server: closing a user's directory panicked");
-        }
-    }
-}
-
 /// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
     if !config.shares.iter().any(|share| share.continuously_available) {
@@ -711,42 +695,11 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
 
 /// The backend, and state of shares that survives a reload.
 struct CarriedState<'a> {
-    backend: &'a Arc<dyn Backend>,
-    user_volumes: &'a Arc<OpenUserVolumes>,
+    backend: &'a dyn Backend,
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
-    /// Receiver of audited file operations, if there is an audit log.
-    file_events: Option<Arc<dyn FileEventSink>>,
-}
-
-/// Opens the audit log as configured, with the counters of the exporters.
-fn open_audit(
-    config: &ServerConfig,
-) -> Result<(Option<Arc<Audit>>, Arc<ExportCounters>), StartError> {
-    let exported = Arc::<ExportCounters>::default();
-    let audit = Audit::open(&config.log.audit, exported.clone()).map_err(StartError)?;
-    Ok((audit, exported))
-}
-
-impl<'a> CarriedState<'a> {
-    fn new(
-        (backend, user_volumes): (&'a Arc<dyn Backend>, &'a Arc<OpenUserVolumes>),
-        (caches, limits): (&'a MetadataCaches, &'a LimitsBook),
-        (names, audit): (&'a Arc<HostNames>, Option<&Arc<Audit>>),
-        now: Instant,
-    ) -> Self {
-        let file_events = audit.map(|audit| audit.file_events());
-        Self { backend, user_volumes, caches, names, limits, now, file_events }
-    }
-}
-
-/// The shares for the admin API.
-fn share_configs(config: &ServerConfig) -> Arc<ShareConfigs> {
-    let shares = Arc::<ShareConfigs>::default();
-    shares.set(&config.shares);
-    shares
 }
 
 /// Builds the SMB configuration, and the meters of its shares in their order. Unchanged shares keep
@@ -792,52 +745,28 @@ fn open_share(
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
 ) -> Result<(Arc<SmbShare>, OpenedMeter), StartError> {
-    let mut user_volumes = None;
-    let (volume, meter) = match &share.template {
-        Some(template) => {
-            user_volumes = Some(volumes_of_users(share, template, carried));
-            (None, OpenedMeter { meter: Arc::new(NoSize), is_other_tree: false })
-        }
-        None => {
-            let (volume, meter) = open_volume(share, present, carried)?;
-            (Some(Arc::new(volume)), meter)
-        }
-    };
-    let share = SmbShare {
-        name: share.name.clone(),
-        comment: share.comment.clone(),
-        volume,
-        user_volumes,
-        encryption_required: share.encryption_required,
-        admission: admission(share, carried.names),
-        access_based_enumeration: share.hide_unreadable,
-        posix: share.posix,
-        time_machine: share.time_machine,
-        time_machine_max_bytes: share.time_machine_max_bytes,
-        listed: share.listed,
-        forced_user: share
-            .force_user
-            .as_deref()
-            .map(|user| forced_user(share, user))
-            .transpose()?,
-        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
-        continuously_available: share.continuously_available,
-        always_stable: share.smb_stable == SmbStable::Always,
-    };
-    Ok((Arc::new(share), meter))
-}
-
-/// Opens a share's volume, or keeps `present` if it shows the same tree.
-fn open_volume(
-    share: &ShareConfig,
-    present: Option<&Arc<Volume>>,
-    carried: &CarriedState<'_>,
-) -> Result<(Volume, OpenedMeter), StartError> {
     let caches = carried.caches;
     let opened = carried.backend.open(&share.source());
     let OpenedBackend { vfs, snapshots, usage } =
         opened.map_err(|error| StartError(format!("share {}: {error}", share.name)))?;
-    let options = VolumeOptions { snapshots, ..options_of(share, carried) };
+    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
+    let options = VolumeOptions {
+        snapshots,
+        frozen: false,
+        streams: share.named_streams,
+        read_only: share.read_only,
+        case,
+        file_mode: share.file_mode,
+        directory_mode: share.directory_mode,
+        hidden_names: patterns(&share.hidden_names),
+        veto_names: patterns(&share.veto_names),
+        hide_unreadable: share.hide_unreadable,
+        absolute_links: share.absolute_links,
+        device_nodes: share.device_nodes,
+        size_limit_bytes: share.size_limit_bytes,
+        limits: Some(carried.limits.of(share, carried.now)),
+    };
     let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
@@ -856,57 +785,27 @@ fn open_volume(
         let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
         volume = Volume::cached(cache, volume.options);
     }
-    Ok((volume, meter))
-}
-
-/// Opens the volumes of a share whose path has variables.
-fn volumes_of_users(
-    share: &ShareConfig,
-    template: &PathTemplate,
-    carried: &CarriedState<'_>,
-) -> Arc<dyn smb::UserVolumes> {
-    Arc::new(ShareUserVolumes {
-        share: Arc::new(share.clone()),
-        template: template.clone(),
-        options: options_of(share, carried),
-        backend: carried.backend.clone(),
-        over: with_latency,
-        open: carried.user_volumes.clone(),
-        within: USER_VOLUME_WITHIN,
-        runtime: tokio::runtime::Handle::current(),
-    })
-}
-
-/// The options of a share's volume, without snapshots.
-fn options_of(share: &ShareConfig, carried: &CarriedState<'_>) -> VolumeOptions {
-    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
-    VolumeOptions {
-        snapshots: None,
-        frozen: false,
-        streams: share.named_streams,
-        read_only: share.read_only,
-        case,
-        file_mode: share.file_mode,
-        directory_mode: share.directory_mode,
-        hidden_names: patterns(&share.hidden_names),
-        veto_names: patterns(&share.veto_names),
-        hide_unreadable: share.hide_unreadable,
-        absolute_links: share.absolute_links,
-        device_nodes: share.device_nodes,
-        size_limit_bytes: share.size_limit_bytes,
-        limits: Some(carried.limits.of(share, carried.now)),
-        audit: file_audit(share, carried.file_events.as_ref()),
-    }
-}
-
-/// The audit of a share's file operations, if it audits any.
-fn file_audit(
-    share: &ShareConfig,
-    events: Option<&Arc<dyn FileEventSink>>,
-) -> Option<Arc<FileAudit>> {
-    let events = events.filter(|_| !share.audit.is_empty())?;
-    Some(Arc::new(FileAudit::new(&share.name, share.audit, events.clone())))
+    let share = SmbShare {
+        name: share.name.clone(),
+        comment: share.comment.clone(),
+        volume: Some(Arc::new(volume)),
+        encryption_required: share.encryption_required,
+        admission: admission(share, carried.names),
+        access_based_enumeration: share.hide_unreadable,
+        posix: share.posix,
+        time_machine: share.time_machine,
+        time_machine_max_bytes: share.time_machine_max_bytes,
+        listed: share.listed,
+        forced_user: share
+            .force_user
+            .as_deref()
+            .map(|user| forced_user(share, user))
+            .transpose()?,
+        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
+        continuously_available: share.continuously_available,
+        always_stable: share.smb_stable == SmbStable::Always,
+    };
+    Ok((Arc::new(share), meter))
 }
 
 /// Returns the backend, or for measurements one with added latency.
@@ -965,10 +864,7 @@ fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
 fn descriptor_plan(config: &ServerConfig) -> Result<DescriptorPlan, StartError> {
     let limit = descriptors::raise_limit();
     let ServerConfig { connections_max, workers, shares, .. } = config;
-    let has_variables = shares.iter().any(|share| share.template.is_some());
-    let user_volumes = if has_variables { config.user_directories_max } else { 0 };
-    let shares = (shares.len(), user_volumes);
-    let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares);
+    let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares.len());
     plan.check().map_err(StartError)?;
     let DescriptorPlan { connections, opens, .. } = plan;
     if plan.is_small() {

@@ -3,8 +3,7 @@
 
 use crate::shares::admission::Admission;
 use crate::shares::user::SessionUser;
-use crate::shares::user_volumes::UserVolumes;
-use files::{Caller, Files, Volume, VolumeOptions};
+use files::{Caller, Files, Volume};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::Identity;
@@ -109,10 +108,8 @@ pub struct SmbShare {
     pub name: String,
     /// Shown beside the name.
     pub comment: String,
-    /// The volume; none for IPC$, and for a share whose volume depends on the user.
+    /// The volume; none for IPC$.
     pub volume: Option<Arc<Volume>>,
-    /// Opens the volume of each user, if it depends on the user.
-    pub user_volumes: Option<Arc<dyn UserVolumes>>,
     /// Refuse tree connects without encryption.
     pub encryption_required: bool,
     /// The users that may connect, and their access.
@@ -168,20 +165,13 @@ impl SmbShare {
     /// True for the IPC$ share.
     #[must_use]
     pub fn is_ipc(&self) -> bool {
-        self.volume.is_none() && self.user_volumes.is_none()
-    }
-
-    /// The options of its volume, or of the volume of each user; none for IPC$.
-    #[must_use]
-    pub fn volume_options(&self) -> Option<&VolumeOptions> {
-        let of_users = || self.user_volumes.as_ref().map(|volumes| volumes.options());
-        self.volume.as_ref().map(|volume| &volume.options).or_else(of_users)
+        self.volume.is_none()
     }
 
     /// True if its class permits multichannel.
     #[must_use]
     pub fn has_multichannel(&self) -> bool {
-        let limits = self.volume_options().and_then(|options| options.limits.as_ref());
+        let limits = self.volume.as_ref().and_then(|volume| volume.options.limits.as_ref());
         limits.is_none_or(|limits| limits.has_multichannel())
     }
 
@@ -210,11 +200,7 @@ impl SmbShare {
     #[must_use]
     pub fn forced(&self, caller: &Caller) -> Option<Arc<Caller>> {
         let base = self.forced_user.as_deref();
-        // An audit reports the user that logged on.
-        let name = caller.name.clone();
-        let Some(gid) = self.forced_group else {
-            return base.map(|base| Arc::new(Caller { name, ..base.clone() }));
-        };
+        let Some(gid) = self.forced_group else { return self.forced_user.clone() };
         let mut identity = base.unwrap_or(caller).identity.clone();
         let own = std::mem::replace(&mut identity.gid, gid);
         // A forced group removes none of the user's own groups.
@@ -224,7 +210,7 @@ impl SmbShare {
         identity.groups.retain(|g| *g != gid);
         identity.groups.sort_unstable();
         identity.groups.truncate(Identity::GROUPS_MAX);
-        Some(Arc::new(Caller { name, ..Caller::of(identity) }))
+        Some(Arc::new(Caller::of(identity)))
     }
 }
 

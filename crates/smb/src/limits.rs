@@ -102,9 +102,6 @@ pub const WAITING_TICKETS_PER_NETWORK: usize = 256;
 /// timeout of a connection.
 pub const LOGON_WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Decisions of a TREE_CONNECT while reloads and re-authentications overtake it; then it is refused.
-pub const ADMISSION_TRIES_MAX: usize = 4;
-
 /// Longest wait of a TREE_CONNECT for the client's host name: shorter than the response timeout of
 /// clients.
 pub const NAME_WAIT_MAX: Duration = Duration::from_secs(15);

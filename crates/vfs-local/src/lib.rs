@@ -53,7 +53,6 @@ mod times;
 mod tree;
 mod umask;
 mod unreported_change;
-mod user_directory;
 mod xattr_names;
 mod xattr_notes;
 mod xattrs;
@@ -65,5 +64,4 @@ pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, SNAPSHOTS_MAX, SnapshotNaming, SnapshotPlace,
 };
 pub use stream_store::StreamInventory;
-pub use tree::{LocalVfs, OpenError, TreeLinkPolicy};
-pub use user_directory::{NewOwner, UserDirectory, UserDirectoryError};
+pub use tree::{LocalVfs, OpenError};

@@ -6,7 +6,7 @@ use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::features::{self, FeaturesBelow};
 use crate::handles::{self, Handles};
-use crate::identity::{IdentityGuard, as_server};
+use crate::identity::IdentityGuard;
 use crate::listing_changes::LocalListings;
 use crate::local_node::LocalNode;
 use crate::outside::Source;
@@ -14,13 +14,11 @@ use crate::public_look::{Look, PublicLooks};
 use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::stream_store::{self, LosingHost, ServedRoot};
-use crate::user_directory::UserDirectory;
 use crate::xattr_notes::{self, DeviceRegistration};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use vfs::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup, ChildName,
@@ -41,7 +39,6 @@ pub struct LocalVfs {
     /// bits and POSIX ACLs decide. Others may have denials of groups that precede the owner.
     posix_device: Option<u64>,
     features: TreeFeatures,
-    links: TreeLinkPolicy,
     below: FeaturesBelow,
     /// Source of other processes' changes, started by the first watch; `None` if unsupported.
     outside: OnceLock<Option<Source>>,
@@ -49,29 +46,6 @@ pub struct LocalVfs {
     public_looks: PublicLooks,
     /// Registers the tree's long streams while it is served.
     _streams: Arc<ServedRoot>,
-}
-
-/// Whether a tree's symbolic links are followed. It may change while the tree is served.
-#[derive(Clone, Debug)]
-pub struct TreeLinkPolicy(Arc<AtomicBool>);
-
-impl TreeLinkPolicy {
-    /// See [`TreeFeatures::follows_links`].
-    #[must_use]
-    pub fn new(follows_links: bool) -> Self {
-        Self(Arc::new(AtomicBool::new(follows_links)))
-    }
-
-    /// Changes the policy for all later calls.
-    pub fn set(&self, follows_links: bool) {
-        self.0.store(follows_links, Ordering::Relaxed);
-    }
-
-    /// The present policy.
-    #[must_use]
-    pub fn follows(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Why a directory cannot be served.
@@ -110,33 +84,20 @@ impl LocalVfs {
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
-        Self::of_directory(root, TreeLinkPolicy::new(follows_links), true).map_err(error)
-    }
-
-    /// Serves a user's directory; `links` may change while it is served.
-    ///
-    /// # Errors
-    /// [`FsError`] of the system.
-    pub fn of_user(root: UserDirectory, links: TreeLinkPolicy) -> Result<Self> {
-        rustix::process::umask(Mode::empty());
-        as_server(ServerWork::UserDirectory, || {
-            let served = Self::of_directory(root.into_fd(), links, true);
-            served.map_err(|e| refusal("serve", e))
-        })
+        Self::of_directory(root, follows_links, true).map_err(error)
     }
 
     /// Serves the open directory `root`, a snapshot.
     pub(crate) fn of(root: OwnedFd, follows_links: bool) -> Result<Self> {
-        let links = TreeLinkPolicy::new(follows_links);
-        Self::of_directory(root, links, false).map_err(|e| refusal("serve", e))
+        Self::of_directory(root, follows_links, false).map_err(|e| refusal("serve", e))
     }
 
     fn of_directory(
         root: OwnedFd,
-        links: TreeLinkPolicy,
+        follows_links: bool,
         is_swept: bool,
     ) -> rustix::io::Result<Self> {
-        let features = features::of_root(root.as_fd())?;
+        let features = TreeFeatures { follows_links, ..features::of_root(root.as_fd())? };
         let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
             _device: DeviceRegistration::of(root.as_fd()),
@@ -144,7 +105,6 @@ impl LocalVfs {
             _streams: streams,
             root,
             features,
-            links,
             below: FeaturesBelow::default(),
             outside: OnceLock::new(),
             handles: Handles::default(),
@@ -153,25 +113,18 @@ impl LocalVfs {
     }
 
     fn outside(&self) -> Result<&Source> {
-        if let Some(started) = self.outside.get() {
-            return started.as_ref().ok_or(FsError::NotSupported);
-        }
-        let started = match Source::start(self.root.as_fd()) {
-            // There may be room later.
-            Err(FsError::TooMany) => return Err(FsError::TooMany),
-            started => started.ok(),
-        };
-        self.outside.get_or_init(|| started).as_ref().ok_or(FsError::NotSupported)
+        let source = self.outside.get_or_init(|| Source::start(self.root.as_fd()).ok());
+        source.as_ref().ok_or(FsError::NotSupported)
     }
 
     pub(crate) fn root(&self) -> Root<'_> {
-        Root { fd: self.root.as_fd(), stops_at_links: !self.links.follows() }
+        Root { fd: self.root.as_fd(), stops_at_links: !self.features.follows_links }
     }
 
     /// Adjusts an error for a tree whose symbolic links the server does not follow.
     fn refusal(&self, error: FsError) -> FsError {
         match error {
-            FsError::SymlinkLoop if !self.links.follows() => FsError::SymlinkMet,
+            FsError::SymlinkLoop if !self.features.follows_links => FsError::SymlinkMet,
             other => other,
         }
     }
@@ -481,12 +434,11 @@ impl Vfs for LocalVfs {
     }
 
     fn features(&self) -> TreeFeatures {
-        TreeFeatures { follows_links: self.links.follows(), ..self.features }
+        self.features
     }
 
     fn features_of(&self, node: &dyn Node) -> TreeFeatures {
-        let features = self.features();
-        LocalNode::of(node).map_or(features, |node| self.below.of_node(features, node))
+        LocalNode::of(node).map_or(self.features, |node| self.below.of_node(self.features, node))
     }
 }
 

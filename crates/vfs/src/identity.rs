@@ -275,8 +275,8 @@ impl ElevationReason {
 }
 
 /// Reason for which the server looks at or opens a node for itself. No reason creates or removes a
-/// visible name in a served tree. None changes an owner, a group, a mode or data of a user's file,
-/// except to restore the earlier state.
+/// visible name. None changes an owner, a group, a mode or data of a user's file, except to restore
+/// the earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerWork {
     /// Filling a cache that all users share; the cache checks each user's permission on a hit.
@@ -288,10 +288,6 @@ pub enum ServerWork {
     LocateNode,
     /// The root of a share, for mounts, usage and identification.
     ShareRoot,
-    /// A user's own directory, which is the root of that user's tree. The server finds it by a path
-    /// without symbolic links. Where the configuration says so, it also creates it and gives it to
-    /// the user, before it serves it.
-    UserDirectory,
     /// Snapshots of a share.
     Snapshots,
     /// The times of a file that the holder of a write delegation has changed and not sent yet.

@@ -145,6 +145,7 @@ mod tests {
         let running = ReportedServer {
             version: String::new(),
             missing_layers: None,
+            announced: String::new(),
             shares_without_nfs: shares_without_nfs(&answer),
         };
         assert_eq!(names(Some(&running)), ["b"]);
@@ -158,6 +159,7 @@ mod tests {
         let own = Some(ReportedServer {
             version: String::new(),
             missing_layers: None,
+            announced: String::new(),
             shares_without_nfs: Vec::new(),
         });
         assert_eq!(port("SMB", address, &own).state, PortState::Ours);

@@ -20,6 +20,7 @@ fn operations(server: &ServerProcess) -> Vec<(String, String)> {
                 ("{connection}", "999999"),
                 ("{feature}", "metadata-cache"),
                 ("{share}", "data"),
+                ("{since}", "0"),
             ] {
                 path = path.replace(part, value);
             }

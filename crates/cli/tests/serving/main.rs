@@ -3,10 +3,8 @@
 
 mod admin;
 mod confinement;
-mod file_audit;
 mod first_user;
 mod hoarding;
-mod homes;
 mod hostile;
 mod kill;
 mod logging;

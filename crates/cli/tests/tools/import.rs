@@ -116,20 +116,7 @@ fn debian_stock_file_gives_accepted_configuration() {
     without_ports(&output);
     let checked = run(&["check", &output]);
     assert_eq!((text(&checked.stderr).as_str(), checked.status.code()), ("", Some(0)), "{said}");
-    let shares = text(&checked.stdout);
-    assert!(shares.contains("valid; shares: ") && shares.contains("homes"), "{shares}");
-
-    // Without users the server starts, and `check` names the remedy.
-    let bare =
-        run(&["import", &at("smb.conf"), "--output", &at("bare.toml"), "--users", &at("none")]);
-    assert!(bare.status.success(), "{}", text(&bare.stderr));
-    without_ports(&at("bare.toml"));
-    let checked = run(&["check", &at("bare.toml")]);
-    let said = text(&checked.stderr);
-    assert_eq!(checked.status.code(), Some(0), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("no user can log on; add one: anabranch user add NAME"), "{said}");
-    assert!(text(&checked.stdout).contains("valid; shares: homes"));
+    assert!(text(&checked.stdout).contains(&format!("valid; shares: {}", user())));
 }
 
 #[test]

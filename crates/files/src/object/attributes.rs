@@ -7,7 +7,7 @@ use crate::authorize::{
 };
 use crate::server_work::{LOCATE, WANTED};
 use crate::watch::{ChangeAction, WatchFilter};
-use crate::{Access, AuditedOperation, Caller, OpenFile, OpenPlan, RequestFiles, ShareMode};
+use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, ShareMode};
 use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
@@ -142,26 +142,7 @@ impl RequestFiles {
         self.set_attributes_of(caller, object, by, (changes, Lifecycle::Created)).await
     }
 
-    /// As [`RequestFiles::set_object_attributes`]. An audit reports the change of an object that
-    /// the request did not create.
     async fn set_attributes_of(
-        &self,
-        caller: &Arc<Caller>,
-        object: &Object,
-        by: Option<&Arc<OpenFile>>,
-        (changes, lifecycle): (&ObjectChanges, Lifecycle),
-    ) -> Result<()> {
-        let result = self.change_attributes_of(caller, object, by, (changes, lifecycle)).await;
-        if lifecycle == Lifecycle::Present && object.volume.audit().is_some() {
-            let operations = audited_operations(changes, result.is_ok());
-            for operation in operations.into_iter().flatten() {
-                object.report_operation(&self.context, caller, (operation, result), None);
-            }
-        }
-        result
-    }
-
-    async fn change_attributes_of(
         &self,
         caller: &Arc<Caller>,
         object: &Object,
@@ -244,47 +225,18 @@ impl RequestFiles {
             if !open.granted().contains(Access::WRITE_DATA) || open.key() != object.key() {
                 return Err(FsError::OpenMode);
             }
-            return self.change_object_size(caller, open, size_bytes).await;
+            return self.set_size(caller, open, size_bytes).await;
         }
         let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
         let at = OpenAt::Object(object.clone());
-        let open = self.open_object(caller, &at, plan, ObjectOpen::step()).await?.open;
-        let result = self.change_object_size(caller, &open, size_bytes).await;
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
+        let result = self.set_size(caller, &open, size_bytes).await;
         self.close(open).await?;
         result
-    }
-
-    /// Sets the size, and reports a success to the audit; the caller reports a refusal.
-    async fn change_object_size(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        size_bytes: u64,
-    ) -> Result<()> {
-        self.change_size(caller, open, size_bytes).await?;
-        open.report_write(&self.context, caller, &Ok(()));
-        Ok(())
     }
 }
 
 /// Filter under which watches report the changes.
-/// Operations that an audit reports for a change: all parts of a success but the size, which its
-/// open reports, and the first part of a refusal.
-fn audited_operations(changes: &ObjectChanges, is_success: bool) -> [Option<AuditedOperation>; 2] {
-    let ObjectChanges { mode, owner, size_bytes, accessed, modified, dos } = *changes;
-    let sets_permissions = mode.is_some() || owner != OwnerChange::default();
-    let sets_times = [accessed, modified] != [TimeChange::Keep; 2];
-    // Setting the size moves the time of modification by itself.
-    let sets_attributes = dos.is_some() || sets_times && size_bytes.is_none();
-    let permissions = sets_permissions.then_some(AuditedOperation::SetPermissions);
-    let attributes = sets_attributes.then_some(AuditedOperation::SetAttributes);
-    let size = size_bytes.map(|_| AuditedOperation::Write);
-    match is_success {
-        true => [permissions, attributes],
-        false => [size.or(permissions).or(attributes), None],
-    }
-}
-
 fn watched(changes: &ObjectChanges) -> WatchFilter {
     let when = |is, what| if is { what } else { WatchFilter::default() };
     let owner = changes.owner != OwnerChange::default();

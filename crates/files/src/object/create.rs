@@ -3,12 +3,10 @@
 use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::may_add;
-use crate::file_audit::outcome_of;
 use crate::link_target::check_target;
 use crate::watch::{ChangeAction, name_filter};
 use crate::{
-    Access, AuditedOperation, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles,
-    RequestedKind, ShareMode,
+    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, RequestedKind, ShareMode,
 };
 use std::sync::Arc;
 use vfs::{
@@ -57,19 +55,6 @@ impl RequestFiles {
     /// that leads out of the volume, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
     /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
     pub async fn create_object(
-        &self,
-        caller: &Arc<Caller>,
-        directory: &Object,
-        name: &Name,
-        new: NewObject,
-    ) -> Result<Object> {
-        let result = self.create_object_in(caller, directory, name, new).await;
-        let done = (AuditedOperation::Create, outcome_of(&result));
-        directory.report_operation(&self.context, caller, done, Some(name));
-        result
-    }
-
-    async fn create_object_in(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -133,7 +118,7 @@ impl RequestFiles {
             ..OpenPlan::posix(Access::READ_ATTRIBUTES, ShareMode::ALL)
         };
         let at = OpenAt::Name(directory.clone(), name.clone());
-        let open = self.open_object(caller, &at, plan, ObjectOpen::step()).await?.open;
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
         let object = open.object();
         self.close(open).await?;
         Ok(object)

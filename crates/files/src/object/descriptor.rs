@@ -1,10 +1,7 @@
 //! ACLs of objects: the descriptors that SMB presents, also as lists with named principals.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{
-    Access, Ace, AuditedOperation, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts,
-    ShareMode,
-};
+use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, ShareMode};
 use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
 use vfs::{AttributeRequest, FileKind, FsError, Result};
@@ -43,24 +40,11 @@ impl RequestFiles {
         new: &Descriptor,
         parts: SecurityParts,
     ) -> Result<()> {
-        let result = self.change_object_descriptor(caller, object, new, parts).await;
-        let done = (AuditedOperation::SetPermissions, result);
-        object.report_operation(&self.context, caller, done, None);
-        result
-    }
-
-    async fn change_object_descriptor(
-        &self,
-        caller: &Arc<Caller>,
-        object: &Object,
-        new: &Descriptor,
-        parts: SecurityParts,
-    ) -> Result<()> {
         self.recall(object.key(), None).await?;
         let owner = if parts.owner || parts.group { Access::WRITE_OWNER } else { Access::NONE };
         let list = if parts.dacl { Access::WRITE_DAC } else { Access::NONE };
         let open = self.open_for(caller, object, owner | list).await?;
-        let result = self.change_descriptor(&open, new, parts);
+        let result = self.set_descriptor(&open, new, parts);
         self.close(open).await?;
         result
     }
@@ -122,6 +106,6 @@ impl RequestFiles {
     ) -> Result<Arc<crate::OpenFile>> {
         let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Object(object.clone());
-        Ok(self.open_object(caller, &at, plan, ObjectOpen::step()).await?.open)
+        Ok(self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open)
     }
 }

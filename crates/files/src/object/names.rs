@@ -3,10 +3,7 @@
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::close::NameRemoval;
-use crate::{
-    Access, AuditedOperation, AuditedPath, Caller, OpenFile, OpenPlan, OpenResult, RequestFiles,
-    ShareMode,
-};
+use crate::{Access, Caller, OpenFile, OpenPlan, OpenResult, RequestFiles, ShareMode};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, RelPath, Result};
 
@@ -20,21 +17,6 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`], [`FsError::ReadOnly`], [`FsError::NotDirectory`],
     /// [`FsError::CannotDelete`] for a mount point.
     pub async fn remove_object(
-        &self,
-        caller: &Arc<Caller>,
-        directory: &Object,
-        name: &Name,
-    ) -> Result<()> {
-        let result = self.remove_object_from(caller, directory, name).await;
-        // The removal itself reports its success, for both protocols.
-        if let Err(error) = result {
-            let done = (AuditedOperation::Delete, Err(error));
-            directory.report_operation(&self.context, caller, done, Some(name));
-        }
-        result
-    }
-
-    async fn remove_object_from(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -69,21 +51,6 @@ impl RequestFiles {
     /// [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] if a directory would move into
     /// itself.
     pub async fn rename_object(
-        &self,
-        caller: &Arc<Caller>,
-        from: (&Object, &Name),
-        to: (&Object, &Name),
-    ) -> Result<()> {
-        let result = self.rename_object_between(caller, from, to).await;
-        let done = (AuditedOperation::Rename, result);
-        from.0.volume.report_operation(&self.context, caller, done, || {
-            let path_of = |(directory, name)| AuditedPath::of_object(directory, Some(name));
-            (path_of(from), Some(path_of(to)))
-        });
-        result
-    }
-
-    async fn rename_object_between(
         &self,
         caller: &Arc<Caller>,
         from: (&Object, &Name),
@@ -143,26 +110,6 @@ impl RequestFiles {
         directory: &Object,
         name: &Name,
     ) -> Result<()> {
-        let result = self.link_object_into(caller, object, directory, name).await;
-        object.volume.report_operation(
-            &self.context,
-            caller,
-            (AuditedOperation::Link, result),
-            || {
-                let to = AuditedPath::of_object(directory, Some(name));
-                (AuditedPath::of_object(object, None), Some(to))
-            },
-        );
-        result
-    }
-
-    async fn link_object_into(
-        &self,
-        caller: &Arc<Caller>,
-        object: &Object,
-        directory: &Object,
-        name: &Name,
-    ) -> Result<()> {
         directory.need_directory()?;
         if object.kind() == FileKind::Directory {
             return Err(FsError::IsDirectory);
@@ -176,7 +123,7 @@ impl RequestFiles {
             ..OpenPlan::posix(Access::READ_ATTRIBUTES, ShareMode::ALL)
         };
         let at = OpenAt::Object(object.clone());
-        let open = self.open_object(caller, &at, plan, ObjectOpen::step()).await?.open;
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
         let mut result = Err(FsError::Stale);
         for attempt in 0..TRIES_MAX {
             let to = self.path_to_try(directory, attempt)?.join(name);
@@ -216,6 +163,6 @@ impl RequestFiles {
     ) -> Result<OpenResult> {
         let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Name(directory.clone(), name.clone());
-        self.open_object(caller, &at, plan, ObjectOpen::step()).await
+        self.open_object(caller, &at, plan, ObjectOpen::default()).await
     }
 }

@@ -28,14 +28,4 @@ pub struct ObjectOpen {
     /// Holder for breaks. The open uses its client's delegation key for the file
     /// ([`crate::delegation_key`]), so that the file may be delegated.
     pub holder: Option<Arc<dyn CacheHolder>>,
-    /// The open is a step of another operation, or follows an open of the same request, which an
-    /// audit reports instead.
-    pub is_step: bool,
-}
-
-impl ObjectOpen {
-    /// An open that is a step of another operation.
-    pub(crate) fn step() -> Self {
-        Self { is_step: true, ..Self::default() }
-    }
 }

@@ -91,8 +91,6 @@ impl RequestFiles {
             name,
             caller: caller.clone(),
             parent_key: None,
-            reports: true,
-            origin: self.context.origin(),
         });
         drop(held);
         let removal = table.close(&self.context, &state, id, true);

@@ -2,10 +2,9 @@
 
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
-use crate::file_audit::outcome_of;
 use crate::server_work::METADATA;
 use crate::watch::{ChangeAction, WatchFilter};
-use crate::{Access, AuditedOperation, Caller, RequestFiles};
+use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::Arc;
 use sync::{Mutex, MutexGuard};
@@ -86,20 +85,6 @@ impl RequestFiles {
     /// [`FsError::TooLarge`], [`FsError::NoSpace`], [`FsError::ReadOnly`]; as
     /// [`RequestFiles::object_xattr_names`].
     pub async fn set_object_xattr(
-        &self,
-        caller: &Arc<Caller>,
-        object: &Object,
-        name: &XattrName,
-        value: Option<Vec<u8>>,
-        wish: XattrSetMode,
-    ) -> Result<()> {
-        let result = self.change_object_xattr(caller, object, name, value, wish).await;
-        let done = (AuditedOperation::SetAttributes, outcome_of(&result));
-        object.report_operation(&self.context, caller, done, None);
-        result
-    }
-
-    async fn change_object_xattr(
         &self,
         caller: &Arc<Caller>,
         object: &Object,

@@ -25,9 +25,7 @@ use crate::shown_link::with_link_kind;
 use crate::table::{BreakWait, FileTable, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::volume::dos;
 use crate::watch::{ChangeAction, WatchFilter};
-use crate::{
-    AuditedOperation, CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers,
-};
+use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
 use apply::reserve;
 use create::UnregisteredNode;
@@ -35,7 +33,6 @@ use grants::{CacheState, CachingRights, OpenId, ShareMode};
 use origin::OpenOrigin;
 pub use plan::{IfExists, IfMissing, NewMode, OpenPlan, RequestedKind, Semantics};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 pub(crate) use ticket::OpenTicket;
 use vfs::{
     AttributeRequest, Attributes, Case, FileKey, FileKind, FsError, OpenHow, OpenedNode, RelPath,
@@ -178,10 +175,7 @@ impl RequestFiles {
             }
             // Metadata is not cached, or a race was lost: restart on a worker, which may block.
             Ok(OpenAttempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
-            Err(error) => {
-                opening.report_refused(error);
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 }
@@ -312,7 +306,7 @@ impl OpenInProgress {
     /// Runs the stages until no race is lost, up to `tries` times.
     fn run(mut self: Box<Self>, tries: u32) -> Result<WorkerOutcome> {
         for _ in 0..tries {
-            match self.once(Wait::Allowed).inspect_err(|error| self.report_refused(*error))? {
+            match self.once(Wait::Allowed)? {
                 OpenAttempt::Opened(result) => return Ok(WorkerOutcome::Opened(result)),
                 OpenAttempt::Breaking(wait) => {
                     self.claimed = None;
@@ -670,42 +664,7 @@ impl OpenInProgress {
             open.note_stale_access_time();
         }
         let attributes = open.with_final_access_time(attributes);
-        self.report_opened(&open, action);
         OpenResult { open, action, attributes, caching, granting }
-    }
-
-    /// Reports an open to the audit of the share.
-    fn report_opened(&self, open: &OpenFile, action: OpenAction) {
-        if self.volume.audit().is_none() {
-            return;
-        }
-        open.retain_origin(&self.context);
-        if let Some(before) = &self.with.instead_of {
-            let left = before.unreported_uses.load(Ordering::Relaxed);
-            open.unreported_uses.store(left, Ordering::Relaxed);
-        }
-        if !self.with.is_step {
-            let operation = match action {
-                OpenAction::Created => AuditedOperation::Create,
-                OpenAction::Opened => AuditedOperation::Open,
-                OpenAction::Overwritten | OpenAction::Superseded => AuditedOperation::Overwrite,
-            };
-            open.report_operation(&self.context, operation, &Ok(()));
-        }
-    }
-
-    /// Reports a refused open to the audit of the share.
-    fn report_refused(&self, error: FsError) {
-        if let Some(audit) = self.volume.audit().filter(|_| !self.with.is_step) {
-            let operation = match self.plan.if_exists {
-                IfExists::Fail => AuditedOperation::Create,
-                IfExists::Open => AuditedOperation::Open,
-                IfExists::Overwrite | IfExists::Supersede => AuditedOperation::Overwrite,
-            };
-            let path = || self.origin.audited_path(&self.plan.path);
-            let paths = || (path().with_stream(self.plan.stream.as_ref()), None);
-            audit.report(self.context.origin(), &self.caller, (operation, Err(error)), paths);
-        }
     }
 
     fn report(&self, kind: ChangeAction, what: WatchFilter, path: &RelPath) {

@@ -4,7 +4,7 @@ use super::OpenInProgress;
 use super::apply::CreatedNode;
 use crate::object::Object;
 use crate::server_work::METADATA;
-use crate::{AuditedPath, IfExists, OpenAt};
+use crate::{IfExists, OpenAt};
 use vfs::{
     Actor, ChildName, ExpectedChild, FsError, Name, NameActor, OpenHow, OpenWithSecurity,
     OpenedNode, RelPath, Result,
@@ -25,15 +25,6 @@ impl OpenOrigin {
         match at {
             OpenAt::Object(object) => Self::Object(object.clone()),
             OpenAt::Name(directory, name) => Self::Name(directory.clone(), name.clone()),
-        }
-    }
-
-    /// The path for an audit; `given` is the caller's.
-    pub fn audited_path(&self, given: &RelPath) -> AuditedPath {
-        match self {
-            Self::Path => AuditedPath::from(given),
-            Self::Object(object) => AuditedPath::of_object(object, None),
-            Self::Name(directory, name) => AuditedPath::of_object(directory, Some(name)),
         }
     }
 }

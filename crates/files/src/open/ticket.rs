@@ -132,9 +132,7 @@ impl OpenTicket {
         if let Some(caller) = undo {
             let mut held = state.lock(context);
             held.grants.set_delete_on_close(self.id);
-            let (parent_key, origin) = (None, None);
-            let pending = DeletePendingName { name, caller, parent_key, reports: false, origin };
-            held.set_delete_pending(pending);
+            held.set_delete_pending(DeletePendingName { name, caller, parent_key: None });
         }
         let removal = self.table.close(context, &state, self.id, was_created);
         let remove =

@@ -556,7 +556,7 @@ fn read_stops_at_end_and_appends_to_buffer() {
         Err(FsError::InvalidParameter)
     );
     assert_eq!(data, b"head23");
-    let resident = served.files.read_resident(open.caller(), &open, 1, 100).unwrap();
+    let resident = served.files.read_resident(&open, 1, 100).unwrap();
     assert!(resident.is_none_or(|r| (r.offset, r.length_bytes) == (1, 3)));
 }
 

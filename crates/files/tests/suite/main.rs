@@ -8,7 +8,6 @@ mod access;
 mod attributes;
 mod create;
 mod delegations;
-mod file_audit;
 mod frozen_times;
 mod harness;
 mod holes;

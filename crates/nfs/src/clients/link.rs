@@ -4,9 +4,7 @@
 
 use crate::clients::calls::CallbackCalls;
 use crate::limits::RESERVED_PORTS_END;
-use files::ClientPeer;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Addresses of a connection.
@@ -34,8 +32,6 @@ impl NfsConnFacts {
 pub struct ConnLink {
     /// Addresses of the connection.
     pub facts: NfsConnFacts,
-    /// The client, for audits of file operations.
-    pub peer: Arc<ClientPeer>,
     /// Calls to the client.
     pub calls: CallbackCalls,
     /// The connection is under TLS.
@@ -46,8 +42,7 @@ impl ConnLink {
     /// A link in clear text.
     #[must_use]
     pub fn new(facts: NfsConnFacts) -> Self {
-        let (calls, is_under_tls) = (CallbackCalls::default(), AtomicBool::new(false));
-        Self { facts, peer: ClientPeer::new(facts.peer), calls, is_under_tls }
+        Self { facts, calls: CallbackCalls::default(), is_under_tls: AtomicBool::new(false) }
     }
 
     /// Whether the connection is under TLS.

@@ -35,7 +35,6 @@ impl CompoundRun<'_> {
             self.seen = None;
         }
         if self.is_refused_as_read_only(operation) {
-            Box::pin(self.report_read_only(operation)).await;
             return results.fail(answer, number, NfsStatus::ROFS);
         }
         match group(operation) {

@@ -169,10 +169,7 @@ impl CompoundCall {
         };
         let client = &permit.session().client;
         let patience = Some(self.server.patience.clone());
-        let peer = &self.conn.link.peer;
-        peer.set_name(|| client.facts().owner);
-        let context = RequestContext::new(ClientProtocol::Nfs, client.tag(), patience, self.order)
-            .from_peer(peer);
+        let context = RequestContext::new(ClientProtocol::Nfs, client.tag(), patience, self.order);
         let pending = PendingAnswer::to(&context);
         tally.end(host, ended(NfsStatus::OK));
         let work = (compound, now, context);

@@ -259,20 +259,7 @@ impl OwnerOpen<'_> {
         instead_of: Option<Arc<OpenFile>>,
     ) -> Result<OpenedFile, FsError> {
         let holder = Some(self.holder.clone());
-        let with = ObjectOpen { instead_of, verifier: self.wish.verifier, holder, is_step: false };
-        run.files().open_object(&self.wish.caller, at, plan, with).await
-    }
-
-    /// As [`OwnerOpen::open`], after a first open of the request.
-    async fn reopen(
-        &self,
-        run: &CompoundRun<'_>,
-        at: &OpenAt,
-        plan: OpenPlan,
-        instead_of: Option<Arc<OpenFile>>,
-    ) -> Result<OpenedFile, FsError> {
-        let (verifier, holder) = (self.wish.verifier, Some(self.holder.clone()));
-        let with = ObjectOpen { instead_of, verifier, holder, is_step: true };
+        let with = ObjectOpen { instead_of, verifier: self.wish.verifier, holder };
         run.files().open_object(&self.wish.caller, at, plan, with).await
     }
 
@@ -375,7 +362,7 @@ impl OwnerOpen<'_> {
         }
         let plan = OpenPlan::posix(rights(self.wish.share), tolerated(self.wish.share));
         let at = OpenAt::Object(before.open.object());
-        let again = self.reopen(run, &at, plan, None).await?;
+        let again = self.open(run, &at, plan, None).await?;
         Ok(OpenedFile { open: again.open, ..before })
     }
 
@@ -396,7 +383,7 @@ impl OwnerOpen<'_> {
         run.files().downgrade(&opened.open, Rights::READ_ATTRIBUTES, ShareMode::ALL)?;
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
-        self.reopen(run, &at, plan, instead_of).await
+        self.open(run, &at, plan, instead_of).await
     }
 }
 

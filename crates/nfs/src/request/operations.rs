@@ -2,10 +2,9 @@
 //!
 //! The tables list every operation, so that a new one does not compile before it is classified.
 
-use files::AuditedOperation;
 use meter::NfsOperation;
 use wire::nfs::Operation;
-use wire::nfs::ops::{NfsOpenHow, OpenClaim, ShareAccess};
+use wire::nfs::ops::{NfsOpenHow, ShareAccess};
 
 /// Operations that this server does not support.
 macro_rules! unsupported {
@@ -390,88 +389,4 @@ pub fn counted_as(operation: &Operation<'_>) -> NfsOperation {
         GetXattr SetXattr ListXattrs RemoveXattr LayoutGet LayoutCommit LayoutReturn
         LayoutError LayoutStats GetDeviceInfo GetDeviceList;
         PutPubFh PutRootFh GetFh SaveFh RestoreFh LookupParent ReadLink)
-}
-
-/// The operation as an audit reports it, if it reports it.
-#[must_use]
-pub fn audited_as(operation: &Operation<'_>) -> Option<AuditedOperation> {
-    match operation {
-        Operation::Open(args) => Some(match args.how {
-            NfsOpenHow::Create(_) => AuditedOperation::Create,
-            NfsOpenHow::NoCreate => AuditedOperation::Open,
-        }),
-        Operation::Create(_) => Some(AuditedOperation::Create),
-        Operation::Link(_) => Some(AuditedOperation::Link),
-        Operation::Remove(_) => Some(AuditedOperation::Delete),
-        Operation::Rename(_) => Some(AuditedOperation::Rename),
-        Operation::Read(_) | Operation::ReadPlus(_) => Some(AuditedOperation::Read),
-        Operation::Write(_)
-        | Operation::Allocate(_)
-        | Operation::Clone(_)
-        | Operation::Copy(_)
-        | Operation::Deallocate(_) => Some(AuditedOperation::Write),
-        Operation::SetAttr(_) | Operation::SetXattr(_) | Operation::RemoveXattr(_) => {
-            Some(AuditedOperation::SetAttributes)
-        }
-        // No file is used or changed: handles, attributes, listings, locks, delegations, sessions.
-        Operation::Access(_)
-        | Operation::Close(_)
-        | Operation::Commit(_)
-        | Operation::DelegReturn(_)
-        | Operation::FreeStateId(_)
-        | Operation::GetAttr(_)
-        | Operation::GetFh
-        | Operation::GetXattr(_)
-        | Operation::IoAdvise(_)
-        | Operation::ListXattrs(_)
-        | Operation::Lock(_)
-        | Operation::LockTest(_)
-        | Operation::Lookup(_)
-        | Operation::LookupParent
-        | Operation::NVerify(_)
-        | Operation::OffloadCancel(_)
-        | Operation::OffloadStatus(_)
-        | Operation::OpenDowngrade(_)
-        | Operation::PutFh(_)
-        | Operation::PutPubFh
-        | Operation::PutRootFh
-        | Operation::ReadDir(_)
-        | Operation::ReadLink
-        | Operation::RestoreFh
-        | Operation::SaveFh
-        | Operation::SecInfo(_)
-        | Operation::SecInfoNoName(_)
-        | Operation::Seek(_)
-        | Operation::TestStateId(_)
-        | Operation::Unlock(_)
-        | Operation::Verify(_)
-        | Operation::BackchannelCtl(_)
-        | Operation::BindConnToSession(_)
-        | Operation::CreateSession(_)
-        | Operation::DestroyClientId(_)
-        | Operation::DestroySession(_)
-        | Operation::ExchangeId(_)
-        | Operation::ReclaimComplete(_)
-        | Operation::Sequence(_)
-        | unsupported!() => None,
-    }
-}
-
-/// The name in the current directory that an operation concerns; none if it concerns the current
-/// file.
-#[must_use]
-pub fn entry_name<'a>(operation: &Operation<'a>) -> Option<&'a [u8]> {
-    match operation {
-        Operation::Create(args) => Some(args.name),
-        Operation::Link(args) => Some(args.new_name),
-        Operation::Open(args) => match args.claim {
-            OpenClaim::Null(name)
-            | OpenClaim::DelegateCurrent(_, name)
-            | OpenClaim::DelegatePrevious(name) => Some(name),
-            _ => None,
-        },
-        Operation::Remove(args) => Some(args.name),
-        Operation::Rename(args) => Some(args.new_name),
-        _ => None,
-    }
 }

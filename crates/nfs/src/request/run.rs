@@ -9,7 +9,7 @@ use crate::exports::config::NfsConfig;
 use crate::exports::export::{Export, ExportTerms, Squash};
 use crate::observe::audit::RequestOrigin;
 use crate::observe::metering::OperationEnd;
-use crate::request::operations::{Stable, audited_as, changes_files, entry_name, stable};
+use crate::request::operations::{Stable, changes_files, stable};
 use crate::request::place::{HandleTarget, ObjectPlace};
 use crate::request::reply::{ReplyBuffer, ResultMark, ResultsBuilder};
 use crate::server::NfsServer;
@@ -24,7 +24,7 @@ use limits::ThrottleReason;
 use meter::{Api, Arrival, ShareId};
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::{ArrivalOrder, Attributes, FileKey, FsError, Name};
+use vfs::{ArrivalOrder, Attributes, FileKey};
 use wire::nfs::callback::{ReferringCall, ReferringCalls};
 use wire::nfs::ops::{Operation, SequenceArgs};
 use wire::nfs::xdr::List;
@@ -295,20 +295,6 @@ impl<'c> CompoundRun<'c> {
     pub fn is_refused_as_read_only(&self, operation: &Operation<'_>) -> bool {
         let Some(HandleTarget::Object(place)) = &self.current else { return false };
         changes_files(operation) && place.export.is_read_only(self.call.conn.link.facts.peer.ip())
-    }
-
-    /// Reports to the audit an operation that the share refuses as read-only for this client.
-    pub async fn report_read_only(&mut self, operation: &Operation<'_>) {
-        let is_audited = match &self.current {
-            Some(HandleTarget::Object(place)) => place.export.volume.options.audit.is_some(),
-            _ => false,
-        };
-        let Some(audited) = audited_as(operation).filter(|_| is_audited) else { return };
-        if let Ok((object, caller)) = self.object().await {
-            let name = entry_name(operation).and_then(|name| Name::new(name).ok());
-            let refused = (audited, FsError::ReadOnly);
-            object.report_refusal(self.files.context(), &caller, refused, name.as_ref());
-        }
     }
 
     /// The saved file handle.

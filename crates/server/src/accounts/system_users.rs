@@ -50,16 +50,6 @@ pub fn group_number(name: &str) -> Option<u32> {
     })
 }
 
-/// The name of the group `gid`.
-#[must_use]
-pub fn group_name(gid: u32) -> Option<String> {
-    let group = std::fs::read_to_string(Path::new("/etc/group")).ok()?;
-    group.lines().find_map(|line| {
-        let (name, rest) = line.split_once(':')?;
-        (rest.split(':').nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
-    })
-}
-
 fn groups_in(passwd: &str, group: &str, name: &str) -> Vec<String> {
     let own = passwd.lines().filter_map(parse).find(|e| e.name == name).map(|e| e.gid);
     let of_line = |line: &str| -> Option<String> {
@@ -70,20 +60,11 @@ fn groups_in(passwd: &str, group: &str, name: &str) -> Vec<String> {
     group.lines().filter_map(of_line).collect()
 }
 
-/// The home directory of the system user `uid`; of several users with this id, that of `account` if it
-/// is one of them.
+/// The home directory of the system user `name`.
 #[must_use]
-pub fn home_of_account(account: &str, uid: u32) -> Option<PathBuf> {
+pub fn home_of(name: &str) -> Option<PathBuf> {
     let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
-    home_in(&passwd, account, uid)
-}
-
-fn home_in(passwd: &str, account: &str, uid: u32) -> Option<PathBuf> {
-    let of_uid = || {
-        passwd.lines().filter_map(|line| Some((parse(line)?, line))).filter(|(e, _)| e.uid == uid)
-    };
-    let (_, line) =
-        of_uid().find(|(entry, _)| entry.name == account).or_else(|| of_uid().next())?;
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
     line.split(':').nth(5).filter(|home| home.starts_with('/')).map(PathBuf::from)
 }
 
@@ -177,15 +158,5 @@ mod tests {
         assert_eq!(identity_in(passwd, group, "carol"), None);
         assert_eq!(groups_in(passwd, group, "alice"), ["alice", "wheel", "media"]);
         assert_eq!(groups_in(passwd, group, "carol"), [""; 0]);
-    }
-
-    #[test]
-    fn home_directory_is_found_by_id_and_preferred_by_name() {
-        let passwd = "alice:x:1000:1::/home/alice:/bin/sh\nbob:x:1000:1::/srv/bob:/bin/sh\n\
-                      daemon:x:1:1::nothing:/bin/false\n";
-        let home = |name, uid| home_in(passwd, name, uid);
-        assert_eq!(home("bob", 1000), Some("/srv/bob".into()));
-        assert_eq!(home("EXAMPLE\\alice", 1000), Some("/home/alice".into()));
-        assert_eq!((home("daemon", 1), home("alice", 7)), (None, None));
     }
 }

@@ -126,7 +126,6 @@ fn shown(state: &AdminState, share: &ShareConfig, limits: Option<&LimitsSnapshot
         "name": share.name,
         "path": share.path.to_string_lossy(),
         "comment": share.comment,
-        "user_directories": share.template.is_some().then(|| state.user_volumes.count(&share.name)),
         "read_only": share.read_only,
         "encryption_required": share.encryption_required,
         "continuously_available": share.continuously_available,

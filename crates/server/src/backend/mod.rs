@@ -9,7 +9,7 @@ mod local;
 mod tree_usage;
 
 pub use local::{ClockState, StreamInventory, clock_state, heed_limits};
-pub use local::{NewOwner, SnapshotTool, SnapshotsConfig, TreeLinkPolicy};
+pub use local::{SnapshotTool, SnapshotsConfig};
 // The kernel keeps credentials by thread, so the threads of the server prepare for the local
 // backend whatever backends it serves. A thread that assumed no identity pays one comparison.
 // Threads of an asynchronous runtime are started by whichever thread has work for them.
@@ -21,7 +21,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::{FileKey, FsError, Identity, Snapshots, Vfs};
+use vfs::{Identity, Snapshots, Vfs};
 
 /// Where a share's files are, and how its backend presents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,90 +47,6 @@ pub struct OpenedBackend {
     pub usage: Arc<dyn SpaceMeter>,
 }
 
-/// Where one user's directory is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UserPath {
-    /// The fixed directory, in which symbolic links are followed.
-    pub base: PathBuf,
-    /// The path below it, which depends on the user.
-    pub below: PathBuf,
-}
-
-impl UserPath {
-    /// The complete path.
-    #[must_use]
-    pub fn whole(&self) -> PathBuf {
-        self.base.join(&self.below)
-    }
-}
-
-/// The reason for which a user's directory is not found or created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserPathError {
-    /// It exists already.
-    Exists,
-    /// A symbolic link stands below the fixed directory.
-    Link,
-    /// A directory of the path does not exist.
-    Missing,
-    /// A component of the path is no directory.
-    NotDirectory,
-    /// Others may change names in the parent directory of a new one.
-    SharedParent,
-    /// The backend has no such directories.
-    Unsupported,
-    /// The storage refused.
-    Refused(FsError),
-}
-
-impl std::fmt::Display for UserPathError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let refused;
-        f.write_str(match self {
-            Self::Exists => "it exists already",
-            Self::Link => {
-                "a symbolic link stands in the part of the path that depends on the user; replace it \
-                 by a directory, or by a bind mount"
-            }
-            Self::Missing => "it does not exist",
-            Self::NotDirectory => "a part of its path is no directory, or a symbolic link",
-            Self::SharedParent => {
-                "others than root may change names in its parent directory; correct it with: chown \
-                 root and chmod go-w, or chmod +t"
-            }
-            Self::Unsupported => "the storage of this share has no directories of users",
-            Self::Refused(error) => {
-                refused = error.to_string();
-                &refused
-            }
-        })
-    }
-}
-
-/// A directory that was found for a user, and is open.
-pub trait UserTreeRoot: Send + Debug {
-    /// Its identity, which no other directory has while this one is open.
-    fn key(&self) -> FileKey;
-
-    /// The id of its owner.
-    fn owner(&self) -> u32;
-
-    /// Serves the directory itself, whatever stands at its path meanwhile.
-    ///
-    /// # Errors
-    /// The cause, as a text for an administrator.
-    fn serve(self: Box<Self>, follows_links: bool) -> Result<ServedDirectory, String>;
-}
-
-/// A user's tree, and the switch of [`ShareSource::follows_links`] for it.
-#[derive(Clone, Debug)]
-pub struct ServedDirectory {
-    /// The tree, without caches.
-    pub vfs: Arc<dyn Vfs>,
-    /// Changes whether links are followed.
-    pub links: TreeLinkPolicy,
-}
-
 /// Measures the used size of a share, for its size limit.
 pub trait SpaceMeter: Send + Sync + Debug {
     /// Allocated bytes of all files. Reads metadata only, but may take minutes.
@@ -149,33 +65,6 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// The cause, as a text for an administrator.
     fn open(&self, source: &ShareSource) -> Result<OpenedBackend, String>;
-
-    /// Finds one user's directory below a fixed one, without following a symbolic link below it.
-    ///
-    /// # Errors
-    /// [`UserPathError`].
-    fn find_user_directory(&self, at: &UserPath) -> Result<Box<dyn UserTreeRoot>, UserPathError> {
-        let _ = at;
-        Err(UserPathError::Unsupported)
-    }
-
-    /// Creates one user's directory, for `owner` only. Its parent directory must exist.
-    ///
-    /// # Errors
-    /// [`UserPathError`]; [`UserPathError::Exists`] if the name exists.
-    fn create_user_directory(&self, at: &UserPath, owner: NewOwner) -> Result<(), UserPathError> {
-        let _ = (at, owner);
-        Err(UserPathError::Unsupported)
-    }
-
-    /// The snapshots of one user's directory. They are taken of a directory above it.
-    ///
-    /// # Errors
-    /// The cause, as a text for an administrator.
-    fn user_snapshots(&self, source: &ShareSource) -> Result<Option<Arc<dyn Snapshots>>, String> {
-        let _ = source;
-        Ok(None)
-    }
 
     /// The problem that prevents serving `source`, with the remedy; for checks of a configuration. A
     /// backend that learns this only by connecting returns `None`, and [`Backend::open`] fails.

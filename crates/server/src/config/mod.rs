@@ -15,7 +15,6 @@ mod logging;
 mod meaning;
 mod multichannel;
 mod nfs_clients;
-mod path_variables;
 mod raw;
 pub mod reference;
 mod share_warnings;
@@ -30,20 +29,16 @@ use crate::backend::{self, ShareSource};
 pub use crate::backend::{SnapshotTool, SnapshotsConfig};
 use crate::conn::connections::ConnectionTimeouts;
 use crate::discovery::DiscoverySettings;
-use crate::limits::{
-    CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX, USER_VOLUMES_MAX,
-};
+use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use default_addresses::{DefaultAddresses, default_addresses, has_ipv6};
 pub use export_line::ExportLine;
-use files::FileAuditKinds;
 pub use host_rule::{HostRule, NamePattern};
 pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, LogSettings, TraceTarget};
 pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
-pub use path_variables::{ParsedPath, PathTemplate, PathValues};
 use serde::Deserialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -236,12 +231,8 @@ fn stable_of(value: &str) -> Result<NfsStable, ConfigError> {
 pub struct ShareConfig {
     /// Name that clients use.
     pub name: String,
-    /// Directory, as configured.
+    /// Directory.
     pub path: PathBuf,
-    /// The path with its variables, if it has some: the directory then depends on the user.
-    pub template: Option<PathTemplate>,
-    /// Creates the directory of a user who has none.
-    pub create_home: bool,
     /// Line of the path in the file.
     pub line: Option<usize>,
     /// Description in share lists.
@@ -327,8 +318,6 @@ pub struct ShareConfig {
     pub nfs_tls: NfsTls,
     /// Whether NFS clients must use a reserved source port; `None` inherits the server's setting.
     pub reserved_ports: Option<bool>,
-    /// Kinds of file operations that the audit log gets.
-    pub audit: FileAuditKinds,
 }
 
 /// A checked configuration.
@@ -372,8 +361,6 @@ pub struct ServerConfig {
     pub guest: Option<String>,
     /// Maximum number of connections.
     pub connections_max: usize,
-    /// Maximum number of open directories of shares whose path has variables.
-    pub user_directories_max: usize,
     /// Memory for requests in flight and their replies.
     pub request_memory_bytes: u64,
     /// Timeouts of connections.
@@ -438,7 +425,6 @@ impl ServerConfig {
             kerberos: None,
             guest: None,
             connections_max: CONNECTIONS_MAX,
-            user_directories_max: USER_VOLUMES_MAX,
             request_memory_bytes: MEMORY_BYTES_MAX,
             patience: ConnectionTimeouts::default(),
             workers: crate::limits::WORKERS,
@@ -538,11 +524,6 @@ fn hosts_of(key: &str, value: &str) -> Result<Vec<HostRule>, ConfigError> {
     values::parse_hosts(key, value.split('+')).map_err(ConfigError::of)
 }
 
-/// Parses kinds of audited operations on the command line, separated by plus signs.
-fn audit_of(value: &str) -> Result<FileAuditKinds, ConfigError> {
-    values::parse_audit(value.split('+')).map_err(ConfigError::of)
-}
-
 /// Parses a list of networks on the command line, separated by plus signs.
 fn networks_of(key: &str, value: &str) -> Result<Vec<smb::Network>, ConfigError> {
     values::parse_networks(key, value.split('+')).map_err(ConfigError::of)
@@ -553,8 +534,6 @@ impl ShareConfig {
         Self {
             name: name.into(),
             path: path.into(),
-            template: None,
-            create_home: false,
             line: None,
             comment: String::new(),
             read_only: false,
@@ -597,7 +576,6 @@ impl ShareConfig {
             nfs_stable: NfsStable::default(),
             nfs_tls: NfsTls::default(),
             reserved_ports: None,
-            audit: FileAuditKinds::default(),
         }
     }
 
@@ -612,28 +590,17 @@ impl ShareConfig {
             || [&self.denied_users, &self.read_users, &self.write_users]
                 .iter()
                 .any(|users| !users.is_empty());
-        self.template.is_none() && self.nfs.unwrap_or(!asks)
+        self.nfs.unwrap_or(!asks)
     }
 
-    /// The settings that the share's backend needs. If the path has variables, they are for the
-    /// directory above them.
+    /// The settings that the share's backend needs.
     #[must_use]
     pub fn source(&self) -> ShareSource {
-        let source = ShareSource {
+        ShareSource {
             path: self.path.clone(),
             follows_links: !self.show_symlinks,
             snapshots: self.snapshots.clone(),
-        };
-        match &self.template {
-            Some(template) => ShareSource { path: template.base(), ..source },
-            None => source,
         }
-    }
-
-    /// The settings for one directory of a share whose path has variables.
-    #[must_use]
-    pub fn source_at(&self, path: &Path) -> ShareSource {
-        ShareSource { path: path.to_owned(), ..self.source() }
     }
 
     fn problem_outside(&self) -> Option<Problem> {
@@ -693,7 +660,6 @@ impl ShareConfig {
             }
             "smb_stable" => self.smb_stable = smb_stable_of(value)?,
             "reserved_ports" => self.reserved_ports = Some(flag()?),
-            "audit" => self.audit = audit_of(value)?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

@@ -9,17 +9,14 @@ use super::multichannel::RawMultichannel;
 use super::nfs_clients;
 use super::tolerant::{self, Faults};
 use super::values::{
-    parse_audit, parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
+    parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
 };
 use super::{
     ConfigError, Confinement, EncryptionSetting, KerberosKeys, KeyLines, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, ParsedPath, PathTemplate, Problem, ServerConfig, ShareConfig,
-    SigningSetting, SmbStable, SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name,
-    parse_mode, same_name,
+    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting, SmbStable,
+    SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
-use crate::limits::{
-    LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, USER_VOLUMES_LIMIT_MAX, WORKERS_MAX,
-};
+use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -30,13 +27,11 @@ use toml::Spanned;
 /// Share keys that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
     "absolute_links",
-    "audit",
     "backend_latency_us",
     "case_sensitive",
     "class",
     "comment",
     "continuously_available",
-    "create_home",
     "denied_users",
     "device_nodes",
     "directory_mode",
@@ -150,7 +145,6 @@ struct RawServer {
     confinement: Option<Confinement>,
     /// Maximum number of connections.
     connections_max: Option<Spanned<usize>>,
-    user_directories_max: Option<Spanned<usize>>,
     /// Seconds within which a connection must log on.
     logon_seconds: Option<Spanned<u64>>,
     /// Seconds after which a stalled client counts as gone.
@@ -234,8 +228,6 @@ struct RawShare {
     /// Clients may store symbolic links to targets outside of the share.
     #[serde(default)]
     absolute_links: bool,
-    /// Kinds of file operations that the audit log gets.
-    audit: Option<Spanned<Vec<String>>>,
     /// NFS clients with uid 0 may create device nodes.
     #[serde(default)]
     device_nodes: bool,
@@ -255,9 +247,6 @@ struct RawShare {
     /// Persistent handles: opens survive a restart of the server.
     #[serde(default)]
     continuously_available: bool,
-    /// Creates the directory of a user who has none, if `path` has variables.
-    #[serde(default)]
-    create_home: bool,
     /// Clients see symbolic links and resolve them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
@@ -408,10 +397,6 @@ impl ConfigInterpreter<'_> {
         if let Some(connections) = raw.connections_max {
             config.connections_max = self.bounded("connections_max", &connections, 1..=1_000_000);
         }
-        if let Some(directories) = raw.user_directories_max {
-            let range = 1..=USER_VOLUMES_LIMIT_MAX;
-            config.user_directories_max = self.bounded("user_directories_max", &directories, range);
-        }
         if let Some(seconds) = raw.logon_seconds {
             let seconds = self.bounded("logon_seconds", &seconds, 1..=LOGON_WITHIN_MAX.as_secs());
             config.patience.logon = Duration::from_secs(seconds);
@@ -481,22 +466,17 @@ impl ConfigInterpreter<'_> {
         if let Some(name) = &name {
             self.share_name(name, config);
         }
-        let is_relative = |path: &&Spanned<PathBuf>| {
-            !path.get_ref().is_absolute() && !path.get_ref().starts_with("%H")
-        };
-        if let Some(path) = path.as_ref().filter(is_relative) {
+        if let Some(path) = path.as_ref().filter(|path| !path.get_ref().is_absolute()) {
             let what = format!("path = {:?} must begin with /", path.get_ref());
             self.wrong(path.span(), what);
         }
         // The placeholders are of no consequence, since the file is refused.
         let line = path.as_ref().map(|path| line_of(self.text, path.span().start));
         let name = name.map_or_else(String::new, Spanned::into_inner);
-        let (path, template) = path.map_or((PathBuf::from("/"), None), |path| self.path(path));
+        let path = path.map_or_else(|| PathBuf::from("/"), Spanned::into_inner);
         let path = path.as_path();
         let mut share = ShareConfig::new(&name, path);
         share.line = line;
-        share.template = template;
-        share.create_home = raw.create_home;
         share.snapshots = self.snapshots(&raw, path, &at);
         self.names_and_hosts(&raw, &mut share);
         self.nfs_terms(&raw, &mut share);
@@ -533,18 +513,6 @@ impl ConfigInterpreter<'_> {
             }
         }
         config.shares.push(share);
-    }
-
-    /// The path, and its variables if it has some.
-    fn path(&mut self, path: Spanned<PathBuf>) -> (PathBuf, Option<PathTemplate>) {
-        match PathTemplate::parse(path.get_ref()) {
-            Ok(ParsedPath::Template(template)) => (path.into_inner(), Some(template)),
-            Ok(ParsedPath::Fixed(fixed)) => (fixed, None),
-            Err(what) => {
-                self.wrong(path.span(), what);
-                (path.into_inner(), None)
-            }
-        }
     }
 
     fn share_name(&mut self, name: &Spanned<String>, config: &ServerConfig) {
@@ -590,9 +558,6 @@ impl ConfigInterpreter<'_> {
         }
         if let Some(list) = &raw.veto_names {
             share.veto_names = self.meant(list.span(), parse_patterns("veto_names", texts(list)));
-        }
-        if let Some(list) = &raw.audit {
-            share.audit = self.meant(list.span(), parse_audit(texts(list)));
         }
         if let Some(text) = &raw.listed {
             share.listed = self.meant(text.span(), parse_listed(text.get_ref()));

@@ -1,11 +1,9 @@
 //! Failures of the start or of a logon that a valid file has: directories, sockets, accounts.
 
-use super::{
-    AdminAddress, AuditTarget, PathTemplate, PathValues, Problem, ServerConfig, ShareConfig,
-};
+use super::{AdminAddress, AuditTarget, Problem, ServerConfig, ShareConfig};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
-use crate::backend::{self, UserPathError};
+use crate::backend;
 use crate::machine::port_holder::{self, PortHolder};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::net::{SocketAddr, TcpListener};
@@ -213,9 +211,6 @@ impl ShareConfig {
         if backend.find_problem(&source).is_some() {
             return;
         }
-        if let Some(template) = &self.template {
-            return self.check_user_directories(template, config, users, warnings);
-        }
         let path = self.path.display();
         let mut warn = |text: String| {
             let text = format!("share {}: {text}", self.name);
@@ -254,69 +249,6 @@ impl ShareConfig {
                  directory of the path"
             ));
         }
-    }
-
-    /// Users who may connect and have no directory, in a share whose path has variables.
-    fn check_user_directories(
-        &self,
-        template: &PathTemplate,
-        config: &ServerConfig,
-        users: &Users,
-        warnings: &mut Vec<Problem>,
-    ) {
-        if template.depends_on_address() {
-            return;
-        }
-        let backend = backend::configured();
-        let obstacle = |(name, system_user): (String, String)| {
-            let identity = system_users::identity_of(&system_user)?;
-            let values = PathValues {
-                user: name.clone(),
-                group: system_users::group_name(identity.gid),
-                address: None,
-                home: system_users::home_of_account(&name, identity.uid),
-            };
-            let at = match template.resolve(&values) {
-                Err(unusable) => return Some(format!("{name} cannot connect: {unusable}")),
-                Ok(at) => at,
-            };
-            let (path, whole) = (at.whole(), at.whole().display().to_string());
-            let what = match backend.find_user_directory(&at) {
-                Ok(found) if self.is_others(template, found.owner(), identity.uid) => {
-                    format!("it belongs to another user; chown {system_user} {whole}")
-                }
-                Ok(_) => return None,
-                Err(UserPathError::Missing) if self.create_home => {
-                    let parent = path.parent().filter(|parent| !parent.is_dir())?.display();
-                    format!("{parent} does not exist; create it with: mkdir -p {parent}")
-                }
-                Err(UserPathError::Missing) => format!(
-                    "it does not exist; create it with: install -d -m 700 -o {system_user} {whole}"
-                ),
-                Err(error) => error.to_string(),
-            };
-            Some(format!("{name} cannot connect to {whole}: {what}"))
-        };
-        // Such a user has a directory by that share.
-        let has_own_share =
-            |name: &str| config.shares.iter().any(|share| super::same_name(&share.name, name));
-        let admitted = self.admitted(users).filter(|(name, _)| !has_own_share(name));
-        let obstacles: Vec<String> = admitted.filter_map(obstacle).collect();
-        let more = obstacles.len().saturating_sub(NAMES_SHOWN_MAX);
-        let more = (more > 0).then(|| format!("{more} more users cannot connect"));
-        warnings.extend(obstacles.into_iter().take(NAMES_SHOWN_MAX).chain(more).map(|text| {
-            let text = format!("share {}: {text}", self.name);
-            Problem { line: self.line, text }
-        }));
-    }
-
-    /// Whether one user's directory belongs to another one, so that the server refuses it.
-    fn is_others(&self, template: &PathTemplate, owner: u32, uid: u32) -> bool {
-        let process = rustix::process::geteuid();
-        let uid = if process.is_root() { uid } else { process.as_raw() };
-        let forced = self.force_user.as_deref().and_then(system_users::identity_of);
-        let forced = forced.map(|identity| identity.uid);
-        template.is_of_one_user() && ![Some(0), Some(uid), forced].contains(&Some(owner))
     }
 
     /// Accounts that may connect, with their system users.

@@ -246,16 +246,12 @@ fn command_line_sets_the_same_keys_as_the_file() {
         ("size_limit", "10 GiB"),
         ("metadata_cache", "1 GiB"),
         ("backend_latency_us", "1000"),
-        ("audit", "create+refused"),
     ] {
         share.set(key, value).unwrap();
     }
     assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
     assert_eq!((share.posix, share.time_machine), (false, true));
     assert!(share.absolute_links && share.device_nodes);
-    assert!(share.audit.contains(files::FileAuditKind::Refused));
-    let unknown = share.set("audit", "create+execute").unwrap_err().to_string();
-    assert!(unknown.contains("attributes, create, delete, open"), "{unknown}");
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     assert_eq!(share.write_users, ["alice", "@writers"]);
     assert_eq!(share.reserved_ports, Some(false));
@@ -390,20 +386,21 @@ fn former_value_of_smb_stable_is_still_read() {
 
 #[test]
 fn default_state_folder_is_that_of_the_service_manager() {
-    let folder = |is_root, set: &[(&str, &str)]| {
+    type Variables = &'static [(&'static str, &'static str)];
+    const HOME: (&str, &str) = ("HOME", "/home/alice");
+    let folder = |is_root, set: Variables| {
         let set: Vec<_> = set.iter().map(|(n, v)| ((*n).to_owned(), OsString::from(v))).collect();
         default_state_folder(is_root, |name| {
             set.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
         })
     };
-    let home = ("HOME", "/home/alice");
-    let cases: [(bool, &[(&str, &str)], &str); 8] = [
-        (true, &[home], "/var/lib/anabranch"),
-        (false, &[home], "/home/alice/.local/state/anabranch"),
-        (false, &[home, ("XDG_STATE_HOME", "/s")], "/s/anabranch"),
+    let cases: [(bool, Variables, &str); 8] = [
+        (true, &[HOME], "/var/lib/anabranch"),
+        (false, &[HOME], "/home/alice/.local/state/anabranch"),
+        (false, &[HOME, ("XDG_STATE_HOME", "/s")], "/s/anabranch"),
         (false, &[], "./anabranch"),
         (true, &[("STATE_DIRECTORY", "/state")], "/state"),
-        (false, &[home, ("STATE_DIRECTORY", "/state:/other")], "/state"),
+        (false, &[HOME, ("STATE_DIRECTORY", "/state:/other")], "/state"),
         (true, &[("STATE_DIRECTORY", "")], "/var/lib/anabranch"),
         (true, &[("STATE_DIRECTORY", "relative")], "/var/lib/anabranch"),
     ];

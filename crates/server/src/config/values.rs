@@ -1,32 +1,15 @@
 //! Parsers of single share keys.
 
 use super::{
-    AuditTarget, EncryptionSetting, HostRule, NfsTls, Ntlm, PathTemplate, Problem, ServerConfig,
-    ShareConfig, SigningSetting, SnapshotTool,
+    EncryptionSetting, HostRule, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting,
 };
 use crate::accounts::system_users;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
-use files::{FileAuditKind, FileAuditKinds};
 use smb::{Network, ShareVisibility};
-use std::path::Path;
 
 /// Maximum length of a name pattern in characters, and maximum number of patterns of a share.
 const PATTERN_CHARS_MAX: usize = 255;
 const PATTERNS_MAX: usize = 256;
-
-/// Parses the kinds of audited file operations.
-pub(super) fn parse_audit<'a>(
-    kinds: impl IntoIterator<Item = &'a str>,
-) -> Result<FileAuditKinds, String> {
-    let parse = |text: &str| {
-        let found = FileAuditKind::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = FileAuditKind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("audit has {text:?}; the kinds of operations are {}", names.join(", "))
-        })
-    };
-    kinds.into_iter().map(parse).collect()
-}
 
 /// Parses name patterns, each for one path component.
 pub(super) fn parse_patterns<'a>(
@@ -135,7 +118,6 @@ impl ShareConfig {
     pub(super) fn contradictions(&self, config: &ServerConfig) -> Vec<String> {
         let name = &self.name;
         let mut wrong = self.provision_contradictions();
-        wrong.extend(self.template_contradictions());
         if self.encryption_required && config.encryption == EncryptionSetting::Off {
             wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
         }
@@ -147,11 +129,6 @@ impl ShareConfig {
             wrong.push(format!(
                 "share {name}: encryption_required conflicts with NFS without TLS; \
                                 set nfs_tls = \"required\", or remove nfs"
-            ));
-        }
-        if !self.audit.is_empty() && config.log.audit == AuditTarget::Off {
-            wrong.push(format!(
-                "share {name}: audit needs the audit log; set audit in [log] to \"log\" or a file"
             ));
         }
         if self.guest_ok && config.guest.is_none() {
@@ -172,66 +149,6 @@ impl ShareConfig {
             wrong.push(format!("share {name}: guest_ok and ntlm = \"off\" exclude each other: guests log on by NTLM"));
         }
         wrong
-    }
-
-    /// Settings that need one directory for all users.
-    fn template_contradictions(&self) -> Vec<String> {
-        let is_own = self.template.as_ref().is_some_and(PathTemplate::is_of_one_user);
-        if self.create_home && !is_own {
-            let name = &self.name;
-            return vec![format!(
-                "share {name}: create_home needs %U or %H in path: it creates the directory of one \
-                 user"
-            )];
-        }
-        let Some(template) = &self.template else { return Vec::new() };
-        if self.create_home && template.depends_on_address() {
-            let name = &self.name;
-            return vec![format!(
-                "share {name}: create_home and %I in path exclude each other: a client with many \
-                 addresses would create a directory for each"
-            )];
-        }
-        let (name, path) = (&self.name, self.path.display());
-        let wrong = |key: &str, why: &str| {
-            format!(
-                "share {name}: {key} and variables in path = \"{path}\" exclude each other: {why}"
-            )
-        };
-        let has_size = self.size_limit_bytes.is_some() || self.provision.gib.is_some();
-        let nfs = "an NFS mount has no user; export the directory above the variables as a share \
-                   of its own";
-        let persistent = "persistent handles need the directory at the start; remove \
-                          continuously_available";
-        let size = "each user has a directory; use quotas of the file system";
-        let guest = "a guest has no name of its own; remove guest_ok";
-        let (has_absolute, has_own) = self.unusable_snapshots(&template.base());
-        let absolute = "all users would see the same snapshots; set snapshot_root to the \
-                        directory of which the snapshots are, and snapshots to a path in it";
-        let own = "a user could exchange snapshots in the own directory; set snapshot_root to a \
-                   directory above";
-        [
-            (self.nfs == Some(true), "nfs", nfs),
-            (self.continuously_available, "continuously_available", persistent),
-            (has_size, "a size", size),
-            (self.guest_ok, "guest_ok", guest),
-            (has_absolute, "an absolute path in snapshots", absolute),
-            (has_own, "snapshots without a snapshot_root above the variables", own),
-        ]
-        .into_iter()
-        .filter(|(is_set, ..)| *is_set)
-        .map(|(_, key, why)| wrong(key, why))
-        .collect()
-    }
-
-    /// Whether snapshots of a share with variables have an absolute path, and whether they are taken
-    /// of a directory that depends on the user.
-    fn unusable_snapshots(&self, base: &Path) -> (bool, bool) {
-        let Some(snapshots) = &self.snapshots else { return (false, false) };
-        let has_absolute =
-            matches!(&snapshots.kept, SnapshotTool::Directory(path) if path.is_absolute());
-        let is_above = snapshots.root.as_ref().is_some_and(|root| base.starts_with(root));
-        (has_absolute, !has_absolute && !is_above)
     }
 
     /// Users and groups in lists that this machine does not have.

@@ -60,10 +60,6 @@ pub struct Draft {
     /// Options of `shadow_copy2` without their prefix.
     pub shadow: BTreeMap<String, String>,
     pub snapshots: Option<SnapshotKeys>,
-    /// The lists of `full_audit` without their prefix.
-    pub full_audit: BTreeMap<String, String>,
-    /// Kinds of audited file operations.
-    pub audit: Vec<String>,
     pub size_limit_mib: u64,
     pub printable: bool,
     pub available: bool,
@@ -116,8 +112,6 @@ impl Draft {
             modules_place: None,
             shadow: BTreeMap::new(),
             snapshots: None,
-            full_audit: BTreeMap::new(),
-            audit: Vec::new(),
             size_limit_mib: 0,
             printable: false,
             available: true,
@@ -184,7 +178,6 @@ impl Draft {
         let size = self.time_machine_max_bytes.unwrap_or_default();
         key("time_machine_max_bytes", size.to_string(), size == 0);
         self.snapshot_keys(&mut key);
-        key("audit", list_of(&self.audit), self.audit.is_empty());
         let size = quoted(&format!("{} MiB", self.size_limit_mib));
         key("size_limit", size, self.size_limit_mib == 0);
         out

@@ -57,8 +57,6 @@ pub struct SmbConfConverter<'a> {
     pub(super) shares: Vec<String>,
     pub(super) tables: String,
     pub(super) any_guests: bool,
-    /// A share has an audit of file operations.
-    pub(super) any_audit: bool,
     pub(super) global: Draft,
 }
 
@@ -73,7 +71,6 @@ impl<'a> SmbConfConverter<'a> {
             shares: Vec::new(),
             tables: String::new(),
             any_guests: false,
-            any_audit: false,
             global: Draft::new("global", nowhere),
         }
     }
@@ -368,7 +365,7 @@ impl<'a> SmbConfConverter<'a> {
         let by_line = |note: &ImportRemark| (note.place.file.to_path_buf(), note.place.line);
         self.lost.sort_by_key(by_line);
         self.needless.sort_by_key(by_line);
-        let config = self.server_table() + self.log_table() + &self.tables + &self.left_over();
+        let config = self.server_table() + &self.tables + &self.left_over();
         ImportResult { config, shares: self.shares, lost: self.lost, needless: self.needless }
     }
 
@@ -409,16 +406,6 @@ impl<'a> SmbConfConverter<'a> {
         key("users", Some(quoted(&self.facts.users_file.display().to_string())));
         key("guest", self.any_guests.then(|| quoted(&self.guest())));
         out
-    }
-
-    /// The `[log]` table, if a share has an audit.
-    fn log_table(&self) -> &'static str {
-        match self.any_audit {
-            true => {
-                "\n# Records of audited file operations go to the journal, as JSON.\n[log]\naudit = \"log\"\n"
-            }
-            false => "",
-        }
     }
 
     /// Comments on parameters that were not carried over, for later readers of the file.

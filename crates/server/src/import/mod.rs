@@ -6,9 +6,7 @@
 mod draft;
 mod draft_client;
 mod exports;
-mod file_audit;
 mod ganesha;
-mod homes;
 mod host_lists;
 mod listening;
 mod meaning;
@@ -32,6 +30,8 @@ pub use text::{SourcePosition, read_file};
 pub struct ImportMachine<'a> {
     /// Reads a file.
     pub read: text::Read<'a>,
+    /// Home directory of a system user.
+    pub home_of: &'a dyn Fn(&str) -> Option<PathBuf>,
     /// Names of the groups of a system user.
     pub groups_of: &'a dyn Fn(&str) -> Vec<String>,
     /// Mount point of the file system of a directory; `None` if the directory is missing.

@@ -3,7 +3,6 @@
 //! A share is omitted if it would be open to more clients or users than before.
 
 use super::draft::{Draft, one_line};
-use super::file_audit::{self, ConvertedAudit};
 use super::meaning::SmbConfConverter;
 use super::text::squeezed;
 use super::{ImportRemark, RemarkWeight, shadow_copies};
@@ -15,7 +14,7 @@ impl SmbConfConverter<'_> {
     pub(super) fn place(&mut self, mut draft: Draft) {
         let is = |name: &str| squeezed(&draft.name) == name;
         if is("homes") {
-            return self.homes(draft);
+            return self.homes(&draft);
         }
         if is("ipc$") {
             return self.need_not_at(&draft.place, "[IPC$] always exists");
@@ -36,22 +35,62 @@ impl SmbConfConverter<'_> {
             let what = format!("[{}] was omitted: it has no path", draft.name);
             return self.lose_at(&draft.place, &what);
         };
-        match self.templated(&draft, &path) {
+        match self.substituted(&draft, &path) {
             Ok(path) => self.put(draft, &path),
-            Err(variable) => self.omit_for(&draft, &variable),
+            Err(variable) => {
+                let what = format!(
+                    "[{}] was omitted: {variable} in its path differs for each client; add a \
+                     [[share]] for each",
+                    draft.name
+                );
+                self.lose_at(&draft.place, &what);
+            }
         }
     }
 
-    pub(super) fn omit_for(&mut self, draft: &Draft, variable: &str) {
-        let what = format!(
-            "[{}] was omitted: {variable} in its path differs for each client; add a [[share]] for \
-             each",
-            draft.name
-        );
-        self.lose_at(&draft.place, &what);
+    /// Shares do not depend on the user, so [homes] becomes one share for each known home.
+    fn homes(&mut self, homes: &Draft) {
+        let users: Vec<&String> = self.facts.users.iter().collect();
+        let what = match users.is_empty() {
+            false => {
+                "[homes] became one share for each imported user; add a [[share]] for each later \
+                 user"
+            }
+            true => {
+                "[homes] became no share, since no user was imported: give Samba's users with \
+                 --passwords, or add a [[share]] for each home"
+            }
+        };
+        self.lose_at(&homes.place, what);
+        for user in users {
+            let Some(home) = self.home(homes, user) else {
+                let what =
+                    format!("the home directory of {user} is unknown; add a [[share]] for it");
+                self.lose_at(&homes.place, &what);
+                continue;
+            };
+            let own = Draft {
+                name: user.clone(),
+                users: Some(vec![user.clone()]),
+                browseable: false,
+                access_based: true,
+                ..homes.clone()
+            };
+            self.put(own, &home);
+        }
     }
 
-    pub(super) fn put(&mut self, mut draft: Draft, path: &str) {
+    fn home(&self, homes: &Draft, user: &str) -> Option<String> {
+        let own = || (self.facts.home_of)(user).map(|path| path.display().to_string());
+        let Some(path) = homes.path.as_deref().filter(|path| !path.is_empty()) else {
+            return own();
+        };
+        let path = ["%S", "%U", "%u"].iter().fold(path.to_owned(), |p, v| p.replace(v, user));
+        let path = if path.contains("%H") { path.replace("%H", &own()?) } else { path };
+        self.substituted(homes, &path).ok()
+    }
+
+    fn put(&mut self, mut draft: Draft, path: &str) {
         if let Err(what) = check_share_name(&draft.name) {
             return self.lose_at(&draft.place, &format!("{}; it was omitted", one_line(&what)));
         }
@@ -61,7 +100,7 @@ impl SmbConfConverter<'_> {
                 &format!("there is a share {} already; this one was omitted", draft.name),
             );
         }
-        if !path.starts_with('/') && !path.starts_with("%H") {
+        if !path.starts_with('/') {
             let what =
                 format!("[{}] was omitted: its path {path:?} does not begin with /", draft.name);
             return self.lose_at(&draft.place, &what);
@@ -74,7 +113,6 @@ impl SmbConfConverter<'_> {
         }
         draft.insert_name();
         self.guests(&mut draft);
-        self.settle_template(&mut draft, path);
         self.settle_group(&mut draft);
         self.settle_modules(&mut draft, path);
         if draft.has_unknown_readers && !draft.read_only {
@@ -150,18 +188,6 @@ impl SmbConfConverter<'_> {
         }
     }
 
-    /// Samba's audit modules write to the system log, and so does the audit log here.
-    fn settle_audit(&mut self, draft: &mut Draft, converted: ConvertedAudit) {
-        let place = draft.modules_place.clone().unwrap_or_else(|| draft.place.clone());
-        if !converted.unknown.is_empty() {
-            let names = one_line(&converted.unknown.join(" "));
-            let what = format!("[{}]: full_audit: {names} have no audit records", draft.name);
-            self.lose_at(&place, &what);
-        }
-        draft.audit = converted.kinds;
-        self.any_audit |= !draft.audit.is_empty();
-    }
-
     /// Converts options of VFS modules, which have no effect without their module.
     fn settle_modules(&mut self, draft: &mut Draft, path: &str) {
         let has = |name: &str| draft.modules.iter().any(|module| module == name);
@@ -169,14 +195,10 @@ impl SmbConfConverter<'_> {
             draft.time_machine = false;
             draft.time_machine_max_bytes = None;
         }
-        let (has_shadow_copy2, has_snapper) = (has("shadow_copy2"), has("snapper"));
-        if let Some(converted) = file_audit::of_modules(&draft.modules, &draft.full_audit) {
-            self.settle_audit(draft, converted);
-        }
         let path = Path::new(path);
-        let found = if has_shadow_copy2 {
+        let found = if has("shadow_copy2") {
             shadow_copies::of_shadow_copy2(&draft.shadow, path, self.facts)
-        } else if has_snapper {
+        } else if has("snapper") {
             shadow_copies::of_snapper(path, self.facts)
         } else {
             return;

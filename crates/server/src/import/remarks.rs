@@ -582,7 +582,10 @@ const FAMILIES: &[(&str, ParameterFate)] = &[
              not from the places that fruit:metadata and fruit:resource set",
         ),
     ),
-    ("full_audit:", Needless("each record has user, address and share, and goes to the journal")),
+    (
+        "full_audit:",
+        Lost("file operations are not logged; use the kernel's audit (auditctl) on the directory"),
+    ),
     ("idmap", DOMAIN),
     ("io_uring:", TUNING),
     ("ldap", DOMAIN),
@@ -620,14 +623,16 @@ pub fn module(name: &str) -> Option<&'static str> {
     let name = name.split(':').next().unwrap_or_default();
     Some(match name {
         // Stored in the same place and format, or converted to keys of the share.
-        "streams_xattr" | "acl_xattr" | "shadow_copy2" | "snapper" | "audit" | "extd_audit"
-        | "full_audit" => return None,
+        "streams_xattr" | "acl_xattr" | "shadow_copy2" | "snapper" => return None,
         "aio_fork" | "aio_linux" | "aio_pthread" | "dirsort" | "io_uring" | "posix_eadb"
         | "preopen" | "readahead" | "readonly" | "default_quota" | "fileid" | "crossrename"
         | "syncops" => "not needed here",
         "acl_tdb" | "xattr_tdb" => {
             "its database is not read; while Samba runs, copy the files through it to a share with \
              acl_xattr"
+        }
+        "audit" | "extd_audit" | "full_audit" => {
+            "file operations are not logged; use the kernel's audit (auditctl) on the directory"
         }
         "btrfs" | "shadow_copy" => "this module's snapshots are not shown; set snapshots",
         "cap" | "catia" => {

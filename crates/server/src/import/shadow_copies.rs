@@ -127,6 +127,7 @@ mod tests {
             options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let facts = ImportMachine {
             read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+            home_of: &|_| None,
             groups_of: &|_| Vec::new(),
             mount_point_of: &|path| path.starts_with("/tank").then(|| "/tank/data".into()),
             has_directory: &|path| path == Path::new("/tank/data/.snapshots"),

@@ -48,10 +48,6 @@ impl SmbConfConverter<'_> {
                 let why = "msdfs proxy refers clients to another server, and DFS is not supported";
                 draft.refused = Some(why.into());
             }
-            "full_audit:success" | "full_audit:failure" => {
-                let option = parameter.key.trim_start_matches("full_audit:");
-                drop(draft.full_audit.insert(option.into(), value.into()));
-            }
             key => match key.strip_prefix("shadow:") {
                 Some(option) => drop(draft.shadow.insert(option.into(), value.into())),
                 None => return false,
@@ -96,14 +92,9 @@ impl SmbConfConverter<'_> {
     /// An empty list admits everybody, so a list of which nothing is left must not become one.
     fn valid_users(&mut self, draft: &mut Draft, parameter: &Parameter) {
         let items = items(&parameter.value);
-        // The name of the user who connects. The share of a home has it, too.
-        let is_home = squeezed(&draft.name) == "homes";
-        let is_anyone = |item: &String| match item.as_str() {
-            "%U" | "%u" => true,
-            "%S" => is_home,
-            _ => false,
-        };
-        if items.iter().any(is_anyone) {
+        // The name of the user who connects.
+        let is_anyone = |item: &String| matches!(item.as_str(), "%U" | "%u");
+        if draft.name != "homes" && items.iter().any(is_anyone) {
             draft.users = None;
             return;
         }

@@ -16,6 +16,7 @@ fn import_files(files: &[(&str, &str)], users: &[&str]) -> ImportResult {
     };
     let facts = ImportMachine {
         read: &read,
+        home_of: &|user| (user != "stranger").then(|| format!("/home/{user}").into()),
         groups_of: &|user| if user == "media" { vec!["media".into()] } else { Vec::new() },
         mount_point_of: &|path| {
             let at = path.ancestors().find(|at| at.parent() == Some(Path::new("/")))?;
@@ -112,12 +113,15 @@ fn samba_configuration_of_a_small_office_is_imported() {
     assert_eq!(config.guest.as_deref(), Some("nobody"));
     assert_eq!(config.signing, crate::config::SigningSetting::Offered, "guests have no key");
     let names: Vec<&str> = config.shares.iter().map(|s| s.name.as_str()).collect();
-    assert_eq!(names, ["homes", "Projects", "public"]);
-    let home = share(&config, "homes");
-    assert_eq!((home.path.as_path(), home.users.as_deref()), (Path::new("%H"), None));
+    assert_eq!(names, ["alice", "bob", "Projects", "public"]);
+    let home = share(&config, "bob");
+    assert_eq!(
+        (home.path.as_path(), home.users.as_deref()),
+        (Path::new("/home/bob"), Some(&["bob".to_owned()][..]))
+    );
     assert_eq!(
         (home.listed, home.read_only, home.file_mode, home.directory_mode),
-        (ShareVisibility::Nobody, false, 0o600, 0o700)
+        (ShareVisibility::Users, false, 0o600, 0o700)
     );
     let projects = share(&config, "Projects");
     assert_eq!(projects.path, Path::new("/srv/projects"));
@@ -145,13 +149,14 @@ fn lost_setting_is_reported_with_its_line() {
     for (line, part) in [
         (5, "only shares have a comment"),
         (9, "without bind interfaces only"),
+        (12, "[homes] became one share for each imported user"),
         (20, "[printers] was omitted"),
         (24, "[print$] was omitted"),
         (31, "carol is a domain account"),
     ] {
         assert!(has(&lost, line, part), "line {line}: {part}\n{lost:#?}");
     }
-    assert_eq!(lost.len(), 5, "{lost:#?}");
+    assert_eq!(lost.len(), 6, "{lost:#?}");
 }
 
 #[test]
@@ -179,18 +184,18 @@ fruit:time machine = yes
     for (line, part) in [
         (5, "vfs object fruit: "),
         (5, "vfs object recycle: deletes are final"),
+        (5, "vfs object full_audit: file operations are not logged"),
         (5, "vfs object strange: unknown module"),
         (7, "recycle:repository"),
+        (9, "full_audit:success"),
         (10, "acl_xattr:ignore system acls"),
     ] {
         assert!(has(&lost, line, part), "line {line}: {part}\n{lost:#?}");
     }
-    assert_eq!(lost.len(), 5, "{lost:#?}");
+    assert_eq!(lost.len(), 7, "{lost:#?}");
     let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
     assert_eq!(needless.len(), 2, "{needless:?}");
     let config = ServerConfig::parse(&imported.config).unwrap();
-    assert!(share(&config, "a").audit.contains(files::FileAuditKind::Create));
-    assert_eq!(config.log.audit, crate::config::AuditTarget::Log);
     assert!(share(&config, "a").time_machine && share(&config, "a").snapshots.is_some());
     // Later readers of the file find all remarks in it.
     assert!(imported.config.contains("\n# Not imported:\n#   smb.conf:5: vfs objects = fruit "));
@@ -477,40 +482,4 @@ fn file_beyond_the_limit_is_refused() {
     std::fs::write(&at, vec![b'#'; text::FILE_BYTES_MAX + 1]).unwrap();
     assert!(read_file(&at).unwrap_err().to_string().contains("longer than 1048576 bytes"));
     assert!(read_file(Path::new("/dev/zero")).is_err());
-}
-
-#[test]
-fn homes_and_user_paths_become_shares_with_variables() {
-    let of = |text: &str, users: &[&str]| {
-        let imported = import_files(&[("smb.conf", text)], users);
-        let config = ServerConfig::parse(&imported.config)
-            .unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
-        let lost: Vec<String> = imported.lost.iter().map(ToString::to_string).collect();
-        (config, lost)
-    };
-    let path = |text: &str, name: &str| {
-        let (config, _) = of(text, &["alice"]);
-        share(&config, name).path.display().to_string()
-    };
-    for (text, name, expected) in [
-        ("[homes]\n", "homes", "%H"),
-        ("[homes]\npath = /data/%S\n", "homes", "/data/%U"),
-        ("[homes]\npath = %H/smb\n", "homes", "%H/smb"),
-        ("[desk]\npath = %H/desk\n", "desk", "%H/desk"),
-        ("[profiles]\npath = /srv/profiles/%u\n", "profiles", "/srv/profiles/%U"),
-        ("[teams]\npath = /srv/%g/by-%I\n", "teams", "/srv/%G/by-%I"),
-        ("[half]\npath = /srv/50%%\n", "half", "/srv/50%"),
-        ("[half]\npath = /srv/%S\n", "half", "/srv/half"),
-    ] {
-        assert_eq!(path(text, name), expected, "{text}");
-    }
-    let (config, lost) = of("[homes]\nread only = no\n", &[]);
-    assert_eq!((config.shares.len(), lost.len()), (1, 0), "users may be added later: {lost:?}");
-    let (_, lost) = of("[homes]\nvalid users = @staff\n", &["alice"]);
-    assert!(lost.iter().any(|l| l.contains("for the owner of each directory alone")), "{lost:?}");
-    let (config, lost) =
-        of("[u]\npath = /srv/%U\nguest ok = yes\nmax disk size = 100\n", &["alice"]);
-    assert!(!share(&config, "u").guest_ok && share(&config, "u").size_limit_bytes.is_none());
-    assert!(lost.iter().any(|l| l.contains("guests have no name")), "{lost:?}");
-    assert!(lost.iter().any(|l| l.contains("use quotas of the file system")), "{lost:?}");
 }

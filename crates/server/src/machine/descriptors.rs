@@ -3,10 +3,7 @@
 //! Every connection takes one, every open takes one, and the process needs some itself. Separate
 //! shares make sure that one kind cannot exhaust the others.
 
-use crate::limits::{
-    DESCRIPTORS_MIN, DESCRIPTORS_OWN, DESCRIPTORS_PER_USER_VOLUME, DESCRIPTORS_WANTED,
-    KEPT_NODES_MAX,
-};
+use crate::limits::{DESCRIPTORS_MIN, DESCRIPTORS_OWN, DESCRIPTORS_WANTED, KEPT_NODES_MAX};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Remedy for too few descriptors, for logs and errors.
@@ -21,8 +18,6 @@ pub struct DescriptorPlan {
     pub own: u64,
     /// Nodes that the cache of one share may keep open.
     pub kept_nodes: usize,
-    /// Open directories of shares whose path has variables.
-    pub user_volumes: usize,
     /// Connections.
     pub connections: usize,
     /// Opens of all users together.
@@ -30,25 +25,17 @@ pub struct DescriptorPlan {
 }
 
 impl DescriptorPlan {
-    /// Divides `limit` descriptors among `shares` shares with at most `user_volumes` directories of
-    /// users, and at most `connections_max` connections. The process's own part comes first. Three fifths of the rest go to connections, up to their
+    /// Divides `limit` descriptors among `shares` shares and at most `connections_max` connections.
+    /// The process's own part comes first. Three fifths of the rest go to connections, up to their
     /// limit, and the remainder to opens. 20,000 descriptors give 11,000 and 7,400; 524,288 give
     /// 100,000 and 422,000.
     #[must_use]
-    pub fn new(
-        limit: u64,
-        connections_max: usize,
-        workers: usize,
-        (shares, user_volumes): (usize, usize),
-    ) -> Self {
+    pub fn new(limit: u64, connections_max: usize, workers: usize, shares: usize) -> Self {
         let shares = shares.max(1) as u64;
         let kept_nodes = (limit / 8 / shares).min(KEPT_NODES_MAX as u64);
         // A worker's call holds a directory, a file, and the other file of a copy.
         let own = DESCRIPTORS_OWN + 4 * workers as u64 + kept_nodes * shares;
-        // At least one, so that a share with variables is of use.
-        let most = (limit / 8 / DESCRIPTORS_PER_USER_VOLUME).max(1);
-        let user_volumes = (user_volumes as u64).min(most);
-        let own = (own + user_volumes * DESCRIPTORS_PER_USER_VOLUME).min(limit / 2);
+        let own = own.min(limit / 2);
         let rest = limit - own;
         let connections = (rest * 3 / 5).min(connections_max as u64);
         let opens = rest - connections;
@@ -57,7 +44,6 @@ impl DescriptorPlan {
             limit,
             own,
             kept_nodes: as_usize(kept_nodes),
-            user_volumes: as_usize(user_volumes),
             connections: as_usize(connections),
             opens,
         }
@@ -106,12 +92,7 @@ mod tests {
             for (connections, workers, shares) in
                 [(1, 1, 0), (100_000, 64, 1), (1_000_000, 4096, 300)]
             {
-                let plan = DescriptorPlan::new(limit, connections, workers, (shares, 1024));
-                let of_users = plan.user_volumes as u64 * DESCRIPTORS_PER_USER_VOLUME;
-                assert!(
-                    (1..=1024).contains(&plan.user_volumes) && of_users <= plan.own,
-                    "{plan:?}"
-                );
+                let plan = DescriptorPlan::new(limit, connections, workers, shares);
                 assert!(plan.own + plan.connections as u64 + plan.opens <= limit, "{plan:?}");
                 assert!(plan.connections > 0 && plan.opens > 0, "{plan:?}");
                 let kept = (plan.kept_nodes * shares) as u64;
@@ -122,7 +103,7 @@ mod tests {
 
     #[test]
     fn descriptor_limit_is_divided_as_documented() {
-        let plan = |limit| DescriptorPlan::new(limit, 100_000, 64, (1, 0));
+        let plan = |limit| DescriptorPlan::new(limit, 100_000, 64, 1);
         assert_eq!((plan(20_000).connections, plan(20_000).opens), (11_078, 7_386));
         assert_eq!((plan(524_288).connections, plan(524_288).opens), (100_000, 422_752));
         assert!(plan(20_000).check().is_ok() && !plan(20_000).is_small());

@@ -4,34 +4,36 @@
 //! Events are queued without waiting and a thread writes them. Clients' events are bounded by
 //! source and by the networks around it ([`bounds`]); the log counts the events that it leaves out.
 //! The end of a session is logged if its start was.
-//!
-//! File operations have a queue of their own ([`file_events`]), so that they displace no event of a
-//! session.
 
 mod bounds;
-mod file_events;
-mod writer;
 
 use crate::config::AuditTarget;
 use crate::log::{AUDIT_TARGET, escape_json};
 use crate::observe::observer::ExportCounters;
 use bounds::AuditBounds;
-use file_events::FileEventQueue;
-use files::FileEventSink;
 use meter::{AuditEvent, AuditKind, AuditSink};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sync::Mutex;
 
+/// Lines that wait for the disk.
+const LINES_MAX: usize = 4096;
 /// Characters of a client-chosen text.
 const TEXT_CHARS_MAX: usize = 1024;
 /// Sessions with a logged start: as many as can exist, and some that are about to end.
 const SESSIONS_MAX: usize = 1 << 17;
+/// Not the mode of state files: the group of a log collector may read it. An administrator may
+/// narrow the mode; an existing file keeps its mode.
+const FILE_MODE: u32 = 0o640;
+
 /// Decides whether an event is logged.
 #[derive(Debug, Default)]
 struct AuditFilter {
@@ -62,19 +64,21 @@ enum AuditCommand {
     Write(String),
     /// Reopen the file after a rotation.
     OpenAgain,
-    /// Write the queued file operations.
-    WriteFileEvents,
+}
+
+/// Destination of lines.
+#[derive(Debug)]
+enum AuditDestination {
+    Log,
+    Thread(SyncSender<AuditCommand>),
 }
 
 /// The audit log.
 #[derive(Debug)]
 pub struct Audit {
-    /// Whether the server log takes the lines, instead of a file.
-    is_in_log: bool,
-    commands: SyncSender<AuditCommand>,
+    target: AuditDestination,
     admission: Mutex<AuditFilter>,
     exported: Arc<ExportCounters>,
-    file_events: Arc<FileEventQueue>,
 }
 
 impl Audit {
@@ -86,26 +90,20 @@ impl Audit {
         target: &AuditTarget,
         exported: Arc<ExportCounters>,
     ) -> Result<Option<Arc<Self>>, String> {
-        let path = match target {
+        let target = match target {
             AuditTarget::Off => return Ok(None),
-            AuditTarget::Log => None,
-            AuditTarget::File(path) => Some(path.as_path()),
+            AuditTarget::Log => AuditDestination::Log,
+            AuditTarget::File(path) => AuditDestination::Thread(start(path, exported.clone())?),
         };
-        let (commands, file_events) = writer::start(path, &exported)?;
-        let (is_in_log, admission) = (path.is_none(), Mutex::default());
-        Ok(Some(Arc::new(Self { is_in_log, commands, admission, exported, file_events })))
+        Ok(Some(Arc::new(Self { target, admission: Mutex::default(), exported })))
     }
 
     /// Reopens the file by its name after a rotation.
     pub fn reopen(&self) {
-        // If the queue is full, the next reload repeats the request.
-        drop(self.commands.try_send(AuditCommand::OpenAgain));
-    }
-
-    /// The receiver of file operations.
-    #[must_use]
-    pub fn file_events(&self) -> Arc<dyn FileEventSink> {
-        self.file_events.clone()
+        if let AuditDestination::Thread(sender) = &self.target {
+            // If the queue is full, the next reload repeats the request.
+            drop(sender.try_send(AuditCommand::OpenAgain));
+        }
     }
 
     fn count_suppressed(&self) {
@@ -120,12 +118,14 @@ impl AuditSink for Audit {
         drop(admission);
         let Some(suppressed) = admitted else { return self.count_suppressed() };
         let line = escape_json(&json_of(event, suppressed, SystemTime::now()).to_string());
-        if self.is_in_log {
-            return tracing::info!(target: AUDIT_TARGET, "{line}");
-        }
-        match self.commands.try_send(AuditCommand::Write(line)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.count_suppressed(),
+        match &self.target {
+            AuditDestination::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
+            AuditDestination::Thread(sender) => match sender.try_send(AuditCommand::Write(line)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    self.count_suppressed()
+                }
+            },
         }
     }
 }
@@ -183,6 +183,51 @@ fn timestamp(since: Duration) -> String {
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let millis = since.subsec_millis();
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+fn open_file(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+}
+
+fn start(path: &Path, exported: Arc<ExportCounters>) -> Result<SyncSender<AuditCommand>, String> {
+    let wrong = |error| {
+        format!("the audit log {} cannot be written: {error}; choose another file", path.display())
+    };
+    let file = open_file(path).map_err(wrong)?;
+    let (sender, receiver) = sync_channel(LINES_MAX);
+    let path = path.to_path_buf();
+    let thread = std::thread::Builder::new().name("audit".into());
+    thread.spawn(move || write(file, &path, &receiver, &exported)).map_err(wrong)?;
+    Ok(sender)
+}
+
+/// Main loop of the writer thread; ends when all senders are dropped.
+fn write(file: File, path: &Path, orders: &Receiver<AuditCommand>, exported: &ExportCounters) {
+    let mut out = BufWriter::new(file);
+    let mut has_failed = false;
+    while let Ok(first) = orders.recv() {
+        let mut result = Ok(());
+        for order in std::iter::once(first).chain(orders.try_iter().take(LINES_MAX)) {
+            match order {
+                AuditCommand::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
+                AuditCommand::Write(_) => {
+                    exported.audit_suppressed.fetch_add(1, Ordering::Relaxed);
+                }
+                AuditCommand::OpenAgain => match open_file(path) {
+                    Ok(file) => out = BufWriter::new(file),
+                    Err(error) => result = Err(error),
+                },
+            }
+        }
+        let result = result.and_then(|()| out.flush());
+        if let Err(error) = &result
+            && !has_failed
+        {
+            tracing::error!(path = %path.display(), %error, "cannot write the audit log: events are lost; make it writable, or free its disk");
+        }
+        has_failed = result.is_err();
+    }
 }
 
 #[cfg(test)]

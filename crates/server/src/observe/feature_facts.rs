@@ -1,6 +1,7 @@
 //! States of the features that the configuration controls.
 
 use crate::observe::features::{FeatureFact, FeatureState};
+use std::sync::Arc;
 
 /// Determines the state of a feature on a share.
 type OfShare = fn(&smb::SmbConfig, &nfs::NfsConfig, &smb::SmbShare) -> FeatureState;
@@ -24,18 +25,15 @@ const FEATURES: [(&str, OfShare); 9] = [
     ("posix-extensions", |_, _, share| on(share.posix, FeatureState::Preview)),
     ("time-machine", |_, _, share| on(share.time_machine, FeatureState::Preview)),
     ("previous-versions", |_, _, share| {
-        let has_fixed = share.volume.as_ref().is_some_and(|v| v.options.snapshots.is_some());
-        let of_users = share.user_volumes.as_ref().is_some_and(|users| users.has_snapshots());
-        on(has_fixed || of_users, FeatureState::Stable)
+        let is_on = |v: &Arc<files::Volume>| v.options.snapshots.is_some();
+        on(share.volume.as_ref().is_some_and(is_on), FeatureState::Stable)
     }),
     ("named-streams", |_, _, share| {
-        let Some(options) = share.volume_options() else { return FeatureState::Off };
-        // A share without a fixed volume has as many file systems as users' directories.
-        let fixed = share.volume.as_ref().map(|volume| volume.features().stream_bytes_max);
-        if fixed == Some(0) {
+        let Some(volume) = &share.volume else { return FeatureState::Off };
+        if volume.features().stream_bytes_max == 0 {
             return FeatureState::Unsupported;
         }
-        on(options.streams, FeatureState::Stable)
+        on(volume.options.streams, FeatureState::Stable)
     }),
 ];
 

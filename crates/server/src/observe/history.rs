@@ -279,7 +279,9 @@ impl HistoryState {
             deltas.sort_by_key(|(number, delta)| {
                 (*number != usize::from(OTHERS), std::cmp::Reverse(delta.operations))
             });
-            let rest = deltas.split_off(SERIES_PER_SAMPLE_MAX - 1);
+            let has_others =
+                deltas.first().is_some_and(|(number, _)| *number == usize::from(OTHERS));
+            let rest = deltas.split_off(SERIES_PER_SAMPLE_MAX - usize::from(!has_others));
             let others = rest.into_iter().map(|(_, delta)| delta);
             let others = others
                 .fold(Totals::default(), |sum, delta| sum.combine(delta, u64::saturating_add));

@@ -67,8 +67,6 @@ pub struct ExportCounters {
     pub traces_sent: AtomicU64,
     /// Events of which the audit log has only the number.
     pub audit_suppressed: AtomicU64,
-    /// Audited file operations of which the audit log has only the number.
-    pub file_events_lost: AtomicU64,
 }
 
 impl Observer {
@@ -98,7 +96,6 @@ impl Observer {
             cpu_times: &self.cpu_times.seconds(),
             traces_sent: self.exported.traces_sent.load(Ordering::Relaxed),
             audit_suppressed: self.exported.audit_suppressed.load(Ordering::Relaxed),
-            file_events_lost: self.exported.file_events_lost.load(Ordering::Relaxed),
             discovery: &self.discovery.counters.all(),
             discovery_links: self.discovery.link_count(),
             log: crate::log::counts(),

@@ -17,9 +17,7 @@ pub struct ShareDisk {
 #[must_use]
 pub fn all(config: &smb::SmbConfig, files: &Files) -> Vec<ShareDisk> {
     let failed = config.shares.iter().filter_map(|share| {
-        let of_users = share.user_volumes.iter().flat_map(|volumes| volumes.open_volumes());
-        let mut volumes = share.volume.iter().cloned().chain(of_users);
-        let failure = volumes.find_map(|volume| files.disk_failure(&volume))?;
+        let failure = files.disk_failure(share.volume.as_ref()?)?;
         let has_stopped = share.has_stopped(files);
         Some(ShareDisk { share: share.name.clone(), failure, has_stopped })
     });

@@ -120,7 +120,7 @@ fn send_file(
 ) -> Result<Option<HandlerOutcome>, NtStatus> {
     let files = request.files;
     let found = files
-        .read_resident(file.caller(), file, body.offset_bytes, body.length_bytes as usize)
+        .read_resident(file, body.offset_bytes, body.length_bytes as usize)
         .map_err(status_of)?;
     let Some(range) = found else { return Ok(None) };
     check_end(range.length_bytes, body)?;

@@ -1,13 +1,12 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
 use crate::config::SmbShare;
-use crate::limits::{ADMISSION_TRIES_MAX, NAME_POLL_INTERVAL, NAME_WAIT_MAX};
+use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::observe::audit;
 use crate::observe::failure_report::report_share_gone;
 use crate::request::context::{HandlerOutcome, Request, ResponseParts, malformed};
 use crate::shares::tree::AdmittedShare;
 use crate::shares::user::SessionUser;
-use crate::shares::user_volumes::{HOMES, UserVolumeRefusal, VolumeRequester};
 use files::{Access, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;
@@ -36,13 +35,23 @@ async fn connect(
     request: &mut Request<'_>,
     body: &TreeConnectRequest<'_>,
 ) -> Result<HandlerOutcome, NtStatus> {
-    let admitted = admit(request, body.path).await?;
+    let share = find_share(request, body.path)?;
+    await_host_look_up(request, &share).await;
+    let counted = request.files.meter().share(&share.name);
+    request.related.counted = counted;
     let session = request.session()?;
+    let user = session.user();
+    let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
     let share = &admitted.share;
+    // Every eavesdropper knows the keys of a guest or anonymous session.
+    let has_keys = session.sealing.is_some() && session.has_proven_keys();
+    if share.encryption_required && !has_keys {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
         let host = &*request.server.host;
         let (facts, message) = (request.shared.facts, request.header.message_id);
-        report_share_gone(host, facts, message, &session.user().account.name, &share.name);
+        report_share_gone(host, facts, message, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
     if share.has_stopped(request.files) {
@@ -53,33 +62,6 @@ async fn connect(
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
     Ok(HandlerOutcome::Done(ResponseParts { tree_id: Some(tree.id), ..ResponseParts::default() }))
-}
-
-/// Admits the session's user to a share. Opening a user's directory may take seconds, in which a
-/// reload may remove the share or deny the user, and the session may be re-authenticated. So the
-/// decision is repeated until the share and the user are those by which it was made.
-async fn admit(request: &mut Request<'_>, path: &[u8]) -> Result<AdmittedShare, NtStatus> {
-    for _ in 0..ADMISSION_TRIES_MAX {
-        let share = find_share(request, path)?;
-        await_host_look_up(request, &share).await;
-        let counted = request.files.meter().share(&share.name);
-        request.related.counted = counted;
-        let session = request.session()?;
-        let user = session.user();
-        let peer = request.shared.facts.peer.ip();
-        check_admission(&share, &user, peer)?;
-        // Every eavesdropper knows the keys of a guest or anonymous session.
-        let has_keys = session.sealing.is_some() && session.has_proven_keys();
-        if share.encryption_required && !has_keys {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
-        let opened = for_user(share.clone(), &user, peer).await?;
-        let is_present = Arc::ptr_eq(&find_share(request, path)?, &share);
-        if is_present && Arc::ptr_eq(&request.session()?.user(), &user) {
-            return Ok(grant(opened, counted, &user));
-        }
-    }
-    Err(NtStatus::ACCESS_DENIED)
 }
 
 /// Waits until the look-up of the client's host name is complete, because SMB has no retry status.
@@ -93,41 +75,19 @@ async fn await_host_look_up(request: &Request<'_>, share: &SmbShare) {
     }
 }
 
-/// Checks that this user may connect from this address.
-fn check_admission(share: &SmbShare, user: &SessionUser, peer: IpAddr) -> Result<(), NtStatus> {
-    let admission = &share.admission;
-    let is_admitted = admission.admits_host(peer) == Some(true)
-        && admission.admits(&user.account, user.is_proven());
-    if is_admitted { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
-}
-
-/// The share with the volume of one user, if its volume depends on the user.
-async fn for_user(
+/// The share with this user's access from this address.
+fn admit(
     share: Arc<SmbShare>,
+    counted: ShareId,
     user: &SessionUser,
     peer: IpAddr,
-) -> Result<Arc<SmbShare>, NtStatus> {
-    let Some(volumes) = &share.user_volumes else { return Ok(share) };
-    // Anyone may claim the name of a guest.
-    if !user.is_proven() {
-        return Err(UserVolumeRefusal::Denied.status());
-    }
-    let identity = &user.account.caller.identity;
-    let forced = share.forced(&user.account.caller);
-    let requester = VolumeRequester {
-        account: user.account.name.clone(),
-        uid: identity.uid,
-        gid: identity.gid,
-        forced: forced.map(|forced| (forced.identity.uid, forced.identity.gid)),
-        peer: peer.to_canonical(),
-    };
-    let volume = volumes.open(requester).await.map_err(UserVolumeRefusal::status)?;
-    Ok(Arc::new(SmbShare { volume: Some(volume), user_volumes: None, ..(*share).clone() }))
-}
-
-/// The share with this user's access.
-fn grant(share: Arc<SmbShare>, counted: ShareId, user: &SessionUser) -> AdmittedShare {
+) -> Result<AdmittedShare, NtStatus> {
     let admission = &share.admission;
+    if admission.admits_host(peer) != Some(true)
+        || !admission.admits(&user.account, user.is_proven())
+    {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     let volume = share.volume.as_ref().map(|volume| {
         let read_only = !admission.may_write(&user.account, !volume.options.read_only);
         if read_only == volume.options.read_only {
@@ -138,7 +98,7 @@ fn grant(share: Arc<SmbShare>, counted: ShareId, user: &SessionUser) -> Admitted
         Arc::new(volume.with_options(options))
     });
     let forced = share.forced(&user.account.caller);
-    AdmittedShare { share, volume, forced, counted }
+    Ok(AdmittedShare { share, volume, forced, counted })
 }
 
 fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<SmbShare>, NtStatus> {
@@ -154,13 +114,8 @@ fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<SmbShare>, NtSta
     if name.eq_ignore_ascii_case("IPC$") {
         return Ok(request.server.ipc().clone());
     }
-    let config = request.server.config();
-    let share = config.share(name).or_else(|| {
-        let user = request.session().ok()?.user();
-        let is_own = user.is_proven() && user.account.name.to_lowercase() == name.to_lowercase();
-        config.share(HOMES).filter(|homes| is_own && homes.user_volumes.is_some())
-    });
-    share.cloned().ok_or(NtStatus::BAD_NETWORK_NAME)
+    let share = request.server.config().share(name).cloned();
+    share.ok_or(NtStatus::BAD_NETWORK_NAME)
 }
 
 fn response(share: &SmbShare, max_access: Access, persists: bool) -> TreeConnectResponse {

@@ -265,8 +265,7 @@ impl SmbConn {
             buffer.reserve(elements.len() * RESPONSE_BYTES_USUAL + answer_bytes);
         }
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
-        let context = RequestContext::new(ClientProtocol::Smb, negotiated.client_guid, None, order)
-            .from_peer(&self.shared.peer);
+        let context = RequestContext::new(ClientProtocol::Smb, negotiated.client_guid, None, order);
         let holder = self.call_holder(&elements);
         let chain = Chain {
             server: self.server.clone(),

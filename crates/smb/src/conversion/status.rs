@@ -50,12 +50,6 @@ pub fn status_of(error: FsError) -> NtStatus {
     }
 }
 
-/// The name of the NTSTATUS of an outcome.
-#[must_use]
-pub fn status_name(outcome: vfs::Result<()>) -> String {
-    format!("{:?}", outcome.map_or_else(status_of, |()| NtStatus::SUCCESS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -504,14 +504,8 @@ impl SmbConn {
             LogonKind::Anonymous => host.guest(),
             LogonKind::Guest => host.guest().map(|a| Account { name: GUEST.into(), ..a }),
         };
-        let mut account = account.ok_or(NtStatus::LOGON_FAILURE)?;
-        // Several accounts may share a system user.
-        account.caller = Arc::new(account.caller.named(&account.name));
-        if !logon.workstation.is_empty() {
-            self.shared.peer.set_name(|| logon.workstation.clone());
-        }
         Ok(SessionUser {
-            account,
+            account: account.ok_or(NtStatus::LOGON_FAILURE)?,
             is_guest: logon.kind == LogonKind::Guest,
             is_anonymous: logon.kind == LogonKind::Anonymous,
             ticket_end: logon.ticket_end,

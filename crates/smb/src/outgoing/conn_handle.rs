@@ -2,9 +2,7 @@
 
 use crate::outgoing::notices::Notices;
 use crate::outgoing::pending::PendingRequests;
-use files::ClientPeer;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// Identity and addresses of one connection.
@@ -23,8 +21,6 @@ pub struct SmbConnFacts {
 pub struct ConnHandle {
     /// Identity and addresses of the connection.
     pub facts: SmbConnFacts,
-    /// The client, for audits of file operations.
-    pub peer: Arc<ClientPeer>,
     /// Requests with a pending response.
     pub pending: PendingRequests,
     /// Notifications that wait to be sent: breaks and session closures.
@@ -40,7 +36,6 @@ impl ConnHandle {
     pub(crate) fn new(facts: SmbConnFacts) -> Self {
         Self {
             facts,
-            peer: ClientPeer::new(facts.peer),
             pending: PendingRequests::default(),
             notices: Notices::default(),
             credits: AtomicU32::new(1),

@@ -7,4 +7,3 @@ pub mod admission;
 pub mod holdings;
 pub mod tree;
 pub mod user;
-pub mod user_volumes;

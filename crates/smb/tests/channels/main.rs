@@ -11,7 +11,6 @@ mod ending;
 mod file_rules;
 mod guessing;
 mod harness;
-mod homes;
 mod index;
 mod looking;
 mod persistent;

@@ -1,10 +1,8 @@
 //! Changes by other processes in watched directories, by fanotify. Its events contain the process
 //! id, so that this process's own changes are left out.
 //!
-//! All trees on one mount share a fanotify group and its thread, from the first watch on: the kernel
-//! gives a user 128 groups (`fs.fanotify.max_user_groups`), and each user may have a tree. Trees on
-//! other mounts have their own, so that a hanging file system delays no other. Each event contains
-//! its directory's handle, by which directories are distinguished.
+//! Each served tree has one fanotify group and one thread, from the first watch on. Each event
+//! contains its directory's handle, by which directories are distinguished.
 //!
 //! A watched directory is marked. For a watched tree the whole file system is marked, which only
 //! the superuser may do. Marking every directory of a tree would take a walk, memory for each, and
@@ -24,11 +22,10 @@ use file::WatchedFile;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use sync::Mutex;
 use vfs::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FsError, Name, RelPath,
@@ -72,49 +69,18 @@ impl Scope {
     }
 }
 
-/// One tree's source of changes.
+/// A fanotify group, and its reader thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Source {
     shared: Arc<SourceState>,
-    /// The served directory.
-    root: Arc<OwnedFd>,
-    /// Keeps the thread.
-    _group: Arc<WatchGroup>,
-}
-
-/// A fanotify group, and its reader thread, which ends when this is dropped.
-#[derive(Debug)]
-struct WatchGroup {
-    shared: Arc<SourceState>,
     stop: OwnedFd,
-}
-
-/// The groups of this process.
-static GROUPS: Mutex<Vec<(WatchedMount, Weak<WatchGroup>)>> = Mutex::new(Vec::new());
-
-/// A mount, and a device in it: btrfs has several, whose handles differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct WatchedMount {
-    mount: u64,
-    device: (u32, u32),
-}
-
-impl WatchedMount {
-    /// `None` if the kernel does not report mounts (before Linux 5.8).
-    fn of(root: BorrowedFd<'_>) -> Option<Self> {
-        let (flags, wanted) = (AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-        let found = rustix::fs::statx(root, c"", flags, wanted).ok()?;
-        let has_mount = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        let device = (found.stx_dev_major, found.stx_dev_minor);
-        has_mount.then_some(Self { mount: found.stx_mnt_id, device })
-    }
 }
 
 #[derive(Debug)]
 struct SourceState {
     group: OwnedFd,
-    /// A directory on the mount, for opening handles.
-    mount: OwnedFd,
+    /// The served directory.
+    root: OwnedFd,
     /// Readable when the thread must end.
     stopped: OwnedFd,
     directories: Mutex<FanotifyDirectories>,
@@ -135,18 +101,10 @@ impl FanotifyDirectories {
     }
 }
 
-/// A watch of a whole tree.
-#[derive(Clone)]
-struct TreeWatch {
-    number: u64,
-    root: Arc<OwnedFd>,
-    tell: TreeChangeCallback,
-}
-
-/// Watches of whole trees.
+/// Watches of the whole tree.
 #[derive(Default)]
 struct Trees {
-    watches: Vec<TreeWatch>,
+    watches: Vec<(u64, TreeChangeCallback)>,
     /// The mask of the file system's mark, while there are watches.
     mask: u64,
 }
@@ -186,10 +144,10 @@ impl Drop for Watch {
         let mut directories = self.shared.directories.lock();
         let Some(handle) = &self.handle else {
             let trees = &mut directories.trees;
-            trees.watches.retain(|watch| watch.number != self.number);
+            trees.watches.retain(|(number, _)| *number != self.number);
             if trees.watches.is_empty() {
                 let mask = std::mem::take(&mut trees.mask);
-                self.shared.unmark(self.work, Scope::FileSystem, mask, self.shared.mount.as_fd());
+                self.shared.unmark(self.work, Scope::FileSystem, mask, self.shared.root.as_fd());
             }
             return;
         };
@@ -203,9 +161,12 @@ impl Drop for Watch {
     }
 }
 
-impl WatchGroup {
+impl Source {
     /// Creates a group without marks.
-    fn start(root: BorrowedFd<'_>) -> Result<Arc<Self>> {
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] if the kernel refuses.
+    pub fn start(root: BorrowedFd<'_>) -> Result<Self> {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
             | libc::FAN_NONBLOCK
@@ -214,65 +175,18 @@ impl WatchGroup {
         // SAFETY: takes integers.
         let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_CLOEXEC) as u32) };
         if fd < 0 {
-            return Err(match last_errno() {
-                Errno::MFILE | Errno::NFILE | Errno::NOMEM => too_many_groups(),
-                _ => FsError::NotSupported,
-            });
+            return Err(FsError::NotSupported);
         }
         // SAFETY: the call has just given it to us.
         let group = unsafe { OwnedFd::from_raw_fd(fd) };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|_| FsError::TooMany)?;
         let stopped = fcntl_dupfd_cloexec(&stop, 0).map_err(|_| FsError::TooMany)?;
-        let mount = fcntl_dupfd_cloexec(root, 0).map_err(|_| FsError::TooMany)?;
-        let shared = Arc::new(SourceState { group, mount, stopped, directories: Mutex::default() });
+        let root = fcntl_dupfd_cloexec(root, 0).map_err(|_| FsError::TooMany)?;
+        let shared = Arc::new(SourceState { group, root, stopped, directories: Mutex::default() });
         let thread = std::thread::Builder::new().name("outside".to_owned());
         let reader = shared.clone();
         thread.spawn(move || reader.read_events()).map_err(|_| FsError::TooMany)?;
-        Ok(Arc::new(Self { shared, stop }))
-    }
-
-    /// The group for a mount, which is created if there is none.
-    fn of_mount(mount: Option<WatchedMount>, root: BorrowedFd<'_>) -> Result<Arc<Self>> {
-        let Some(mount) = mount else { return Self::start(root) };
-        let mut groups = GROUPS.lock();
-        groups.retain(|(_, group)| group.strong_count() > 0);
-        let mut of_mount = groups.iter().filter(|(key, _)| *key == mount);
-        if let Some(known) = of_mount.find_map(|(_, group)| group.upgrade()) {
-            return Ok(known);
-        }
-        let group = Self::start(root)?;
-        groups.push((mount, Arc::downgrade(&group)));
-        Ok(group)
-    }
-}
-
-impl Drop for WatchGroup {
-    fn drop(&mut self) {
-        // Cannot fail, because the counter is zero.
-        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-    }
-}
-
-/// The error, and a line in the log, when the kernel gives no further group.
-fn too_many_groups() -> FsError {
-    tracing::warn!(
-        "changes by local processes on a further mount neither notify clients nor break their caches: \
-         the kernel gives no more fanotify groups; raise fs.fanotify.max_user_groups with sysctl, or \
-         LimitNOFILE"
-    );
-    FsError::TooMany
-}
-
-impl Source {
-    /// The source of a tree's changes, without watches.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the kernel refuses for good, [`FsError::TooMany`] if it has no
-    /// more groups at present.
-    pub fn start(root: BorrowedFd<'_>) -> Result<Self> {
-        let group = WatchGroup::of_mount(WatchedMount::of(root), root)?;
-        let root = fcntl_dupfd_cloexec(root, 0).map_err(|_| FsError::TooMany)?;
-        Ok(Self { shared: group.shared.clone(), root: Arc::new(root), _group: group })
+        Ok(Self { shared, stop })
     }
 
     /// Watches a directory that is open for reading.
@@ -312,7 +226,7 @@ impl Source {
         tell: TreeChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
         let _acting = IdentityGuard::server(work)?;
-        let root = self.root.as_fd();
+        let root = self.shared.root.as_fd();
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
             return Err(FsError::NotSupported);
         }
@@ -321,8 +235,15 @@ impl Source {
             directories.trees.mask = self.shared.mark_new(Scope::FileSystem, root)?;
         }
         let number = directories.new_number();
-        directories.trees.watches.push(TreeWatch { number, root: self.root.clone(), tell });
+        directories.trees.watches.push((number, tell));
         Ok(Box::new(Watch { shared: self.shared.clone(), handle: None, number, work }))
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // Cannot fail, because the counter is zero.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 }
 
@@ -408,7 +329,7 @@ impl SourceState {
                 continue;
             }
             let receivers = self.look_up(event, &handle, &name_event);
-            if receivers.watches.is_empty() && receivers.trees.is_empty() {
+            if receivers.watches.is_empty() && receivers.place.is_none() {
                 continue;
             }
             let is_reported = receivers.data.is_some_and(|data| writes.has(event, data));
@@ -416,8 +337,9 @@ impl SourceState {
             for tell in receivers.watches.iter().filter(|_| !is_reported) {
                 changes.iter().for_each(|change| tell(change));
             }
-            for (at, tell) in &receivers.trees {
-                changes.iter().for_each(|change| tell(at, change));
+            for tell in &receivers.trees {
+                let place = receivers.place.iter();
+                place.for_each(|at| changes.iter().for_each(|change| tell(at, change)));
             }
         }
     }
@@ -438,7 +360,7 @@ impl SourceState {
         if name_event != NameEvent::Itself {
             return Some((handle.into(), name_event));
         }
-        let (parent, name) = handle::parent_of(self.mount.as_fd(), handle)?;
+        let (parent, name) = handle::parent_of(self.root.as_fd(), handle)?;
         let (added, removed, attributes, data) = (false, false, true, false);
         let name_event = NameEvent::Names { name, added, removed, attributes, data };
         Some((parent.into_vec().into(), name_event))
@@ -456,7 +378,7 @@ impl SourceState {
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
         let trees = directories.trees.watches.iter().filter(|_| !event.is_write());
-        let watched: Vec<TreeWatch> = trees.cloned().collect();
+        let trees: Vec<TreeChangeCallback> = trees.map(|(_, tell)| tell.clone()).collect();
         let marked = known.and_then(|d| fcntl_dupfd_cloexec(&d.fd, 0).ok());
         drop(directories);
         let data = match name_event {
@@ -465,12 +387,13 @@ impl SourceState {
             }
             _ => None,
         };
-        let mut trees = Vec::new();
+        let mut place = None;
         let mut directory = marked;
-        if !watched.is_empty()
-            && let Some(found) = handle::open(self.mount.as_fd(), handle)
+        if !trees.is_empty()
+            && let Some(found) = handle::open(self.root.as_fd(), handle)
         {
-            trees = trees_with(watched, found.as_fd());
+            let path = path_below(self.root.as_fd(), found.as_fd(), None);
+            place = path.filter(|path| !reserved::leads_into_store(path.as_bytes()));
             directory = directory.or(Some(found));
         }
         let exists = match name_event {
@@ -481,20 +404,8 @@ impl SourceState {
             NameEvent::Names { removed, .. } => !removed,
             NameEvent::Renamed { .. } | NameEvent::Itself => true,
         };
-        ChangeReceivers { watches, trees, exists, data }
+        ChangeReceivers { watches, trees, place, exists, data }
     }
-}
-
-/// The watched trees that contain a directory, each with the directory's path in it.
-fn trees_with(
-    watched: Vec<TreeWatch>,
-    directory: BorrowedFd<'_>,
-) -> Vec<(RelPath, TreeChangeCallback)> {
-    let of_tree = |watch: TreeWatch| {
-        let path = path_below(watch.root.as_fd(), directory, None)?;
-        (!reserved::leads_into_store(path.as_bytes())).then_some((path, watch.tell))
-    };
-    watched.into_iter().filter_map(of_tree).collect()
 }
 
 /// The values that a change of a file's data moves.
@@ -543,8 +454,10 @@ impl ReportedWrites {
 struct ChangeReceivers {
     /// Watches of the directory itself.
     watches: Vec<ExternalChangeCallback>,
-    /// Watches of the trees that contain it, and its path in each.
-    trees: Vec<(RelPath, TreeChangeCallback)>,
+    /// Watches of the tree that may contain it.
+    trees: Vec<TreeChangeCallback>,
+    /// Path of the directory, if the tree is watched and contains it.
+    place: Option<RelPath>,
     /// True if the name exists now.
     exists: bool,
     /// Of a write or a close, in a directory that is watched itself.

@@ -26,10 +26,6 @@ const LEVELS_MAX: usize = 16 * 1024;
 /// upwards.
 const PLACES_MAX: usize = 256;
 
-/// Maximum number of retired roots that are open until a thread has examined them, which a hanging
-/// file system delays.
-const RETIRED_MAX: usize = 256;
-
 /// The root of a served tree.
 #[derive(Debug)]
 pub struct ServedRoot {
@@ -47,24 +43,14 @@ impl Drop for ServedRoot {
     /// may block, so another thread registers them.
     fn drop(&mut self) {
         if self.is_swept {
-            retire(self.key.device, self.fd.clone());
-            super::sweep::settle_retired();
+            roots().retired.push((self.key.device, self.fd.clone()));
+            super::sweep::ask();
         }
     }
 }
 
-/// Queues a retired root. Past the limit the oldest is given up: its store is found again by the walk
-/// upwards.
-fn retire(device: u64, fd: Arc<OwnedFd>) {
-    let mut roots = roots();
-    let given_up = (roots.retired.len() >= RETIRED_MAX).then(|| roots.retired.remove(0));
-    roots.retired.push((device, fd));
-    drop(roots);
-    drop(given_up);
-}
-
 /// Registers the stores of retired roots: those of a device, or all.
-pub(super) fn settle_retired(device: Option<u64>) {
+fn settle_retired(device: Option<u64>) {
     let is_meant = |of: u64| device.is_none_or(|device| device == of);
     let retired: Vec<_> = roots().retired.iter().filter(|(of, _)| is_meant(*of)).cloned().collect();
     for (device, fd) in &retired {

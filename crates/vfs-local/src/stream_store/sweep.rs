@@ -76,8 +76,6 @@ struct SweepState {
     pending: HashMap<(FileKey, StoredId), bool>,
     /// A full scan is requested.
     is_asked: bool,
-    /// The stores of retired roots are to be registered.
-    has_retired: bool,
     is_running: bool,
     /// Time of the last full scan, by [`time_awake`].
     looked: Option<Duration>,
@@ -193,25 +191,6 @@ pub fn ask() {
     WAKE.notify_all();
 }
 
-/// Registers the stores of retired roots, without a scan: a user's directory retires when the user
-/// logs off.
-pub fn settle_retired() {
-    let mut work = work();
-    work.has_retired = true;
-    start(&mut work);
-    WAKE.notify_all();
-}
-
-/// Work of the thread.
-enum SweepWork {
-    /// A full scan.
-    All,
-    /// Streams whose host lost a name, and whether that was the last one.
-    Pending(HashMap<(FileKey, StoredId), bool>),
-    /// The stores of retired roots.
-    Retired,
-}
-
 fn start(work: &mut SweepState) {
     if work.is_running {
         return;
@@ -228,24 +207,17 @@ fn start(work: &mut SweepState) {
 fn run() {
     let mut pause = PAUSE;
     loop {
-        let pending = match wait(pause) {
-            SweepWork::All => {
-                look_at_all(&mut Breaks::default());
-                continue;
-            }
-            SweepWork::Retired => {
-                roots::settle_retired(None);
-                continue;
-            }
-            SweepWork::Pending(pending) => pending,
+        let Some(pending) = wait(pause) else {
+            look_at_all(&mut Breaks::default());
+            continue;
         };
         let left = look_at_pending(pending);
         pause = if left == 0 { PAUSE } else { (pause * 2).min(PAUSE_MAX) };
     }
 }
 
-/// Waits for work.
-fn wait(pause: Duration) -> SweepWork {
+/// Waits for work: pending streams, or `None` for a full scan.
+fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
     let mut guard = work();
     loop {
         let now = time_awake();
@@ -253,16 +225,13 @@ fn wait(pause: Duration) -> SweepWork {
         let left = guard.round_left(now);
         if std::mem::take(&mut guard.is_asked) || left.is_zero() {
             guard.looked = Some(now);
-            return SweepWork::All;
-        }
-        if std::mem::take(&mut guard.has_retired) {
-            return SweepWork::Retired;
+            return None;
         }
         if !guard.pending.is_empty() {
             drop(guard);
             // The last open of a nameless file may end soon, and more files may lose their names.
             std::thread::sleep(pause);
-            return SweepWork::Pending(std::mem::take(&mut work().pending));
+            return Some(std::mem::take(&mut work().pending));
         }
         let waited = WAKE.wait_timeout(guard, left);
         guard = waited.0;

@@ -76,12 +76,6 @@ impl UnixNames {
     ) -> Self {
         Self { users: NameMaps::of(users), groups: NameMaps::of(groups) }
     }
-
-    /// Name of the user with this number.
-    #[must_use]
-    pub fn user_name(&self, uid: u32) -> Option<&str> {
-        self.users.names.get(&uid).map(String::as_str)
-    }
 }
 
 /// The names of all SIDs that this machine can translate.

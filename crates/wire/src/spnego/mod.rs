@@ -71,8 +71,6 @@ pub struct CompletedLogon {
     pub user: String,
     /// Domain that the client sent, or the ticket's realm.
     pub domain: String,
-    /// Name that the client's machine claims; empty if it is unknown.
-    pub workstation: String,
     /// The session key.
     pub session_key: SessionKey,
     /// How the client authenticated.
@@ -87,7 +85,6 @@ impl From<NtlmLogon> for CompletedLogon {
         Self {
             user: ntlm.user,
             domain: ntlm.domain,
-            workstation: ntlm.workstation,
             session_key,
             kind: ntlm.kind,
             ticket_end: None,
@@ -161,7 +158,6 @@ impl SpnegoAcceptor {
         let logon = CompletedLogon {
             user: shown.user,
             domain: shown.realm,
-            workstation: String::new(),
             session_key: shown.session_key,
             kind: LogonKind::User,
             ticket_end: Some(shown.end_time),

@@ -86,7 +86,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 45] = [
 
 /// Places where vfs-local acts for the server: the file, its number of reasons, and why the caller
 /// cannot act.
-const OWN_WORK: [(&str, usize, &str); 16] = [
+const OWN_WORK: [(&str, usize, &str); 14] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
     ("features.rs", 1, "what a mounted file system can do, which is the same for every caller"),
@@ -105,8 +105,6 @@ const OWN_WORK: [(&str, usize, &str); 16] = [
     ("stream_store/reserved.rs", 1, "the record that marks the server's own files"),
     ("stream_store/sweep.rs", 1, "the thread that removes what is left of removed files"),
     ("streams.rs", 2, "what is left of a stream of which a part is changed"),
-    ("tree.rs", 1, "a user's directory becomes the root of a tree, as a share's path does"),
-    ("user_directory.rs", 1, "a user's directory is found and created before its tree is served"),
 ];
 
 /// Checks the traits and vfs-local.

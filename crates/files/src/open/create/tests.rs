@@ -48,8 +48,6 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
         name,
         caller: caller.clone(),
         parent_key: None,
-        reports: true,
-        origin: None,
     });
     let root_device = volume.vfs_serial();
     let turn = files.table.rename_turns.take_tree(root_device).now_or_never().unwrap();

@@ -7,20 +7,15 @@ mod usage;
 
 pub use snapshots::{SnapshotTool, SnapshotsConfig};
 pub use vfs_local::rest_as_process;
-pub use vfs_local::{
-    ClockState, NewOwner, StreamInventory, TreeLinkPolicy, clock_state, heed_limits,
-};
+pub use vfs_local::{ClockState, StreamInventory, clock_state, heed_limits};
 pub(crate) use vfs_local::{keep_identity, rest_without_power};
 
-use super::{
-    Backend, DiskFacts, OpenedBackend, ServedDirectory, ShareSource, UserPath, UserPathError,
-    UserTreeRoot,
-};
+use super::{Backend, DiskFacts, OpenedBackend, ShareSource};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use usage::DirectoryUsage;
-use vfs::{FileKey, Identity, Snapshots};
-use vfs_local::{LocalSnapshots, LocalVfs, UserDirectory, UserDirectoryError};
+use vfs::{Identity, Snapshots};
+use vfs_local::{LocalSnapshots, LocalVfs};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -35,21 +30,6 @@ impl Backend for LocalBackend {
             place.map(|place| Arc::new(LocalSnapshots::new(place)) as Arc<dyn Snapshots>);
         let usage = Arc::new(DirectoryUsage::of(path));
         Ok(OpenedBackend { vfs: Arc::new(vfs), snapshots, usage })
-    }
-
-    fn find_user_directory(&self, at: &UserPath) -> Result<Box<dyn UserTreeRoot>, UserPathError> {
-        let found = UserDirectory::find(&at.base, &at.below).map_err(user_path_error)?;
-        Ok(Box::new(FoundUserDirectory(found)))
-    }
-
-    fn create_user_directory(&self, at: &UserPath, owner: NewOwner) -> Result<(), UserPathError> {
-        UserDirectory::create(&at.base, &at.below, owner).map_err(user_path_error)
-    }
-
-    fn user_snapshots(&self, source: &ShareSource) -> Result<Option<Arc<dyn Snapshots>>, String> {
-        let ShareSource { path, follows_links, snapshots } = source;
-        let place = snapshots.as_ref().map(|all| all.place(path, *follows_links)).transpose()?;
-        Ok(place.map(|place| Arc::new(LocalSnapshots::new(place)) as Arc<dyn Snapshots>))
     }
 
     fn find_problem(&self, source: &ShareSource) -> Option<String> {
@@ -82,36 +62,5 @@ impl Backend for LocalBackend {
 
     fn directory_scans(&self) -> u64 {
         vfs_local::scans()
-    }
-}
-
-/// See [`UserTreeRoot`].
-#[derive(Debug)]
-struct FoundUserDirectory(UserDirectory);
-
-impl UserTreeRoot for FoundUserDirectory {
-    fn key(&self) -> FileKey {
-        self.0.key()
-    }
-
-    fn owner(&self) -> u32 {
-        self.0.owner()
-    }
-
-    fn serve(self: Box<Self>, follows_links: bool) -> Result<ServedDirectory, String> {
-        let links = TreeLinkPolicy::new(follows_links);
-        let vfs = LocalVfs::of_user(self.0, links.clone()).map_err(|error| error.to_string())?;
-        Ok(ServedDirectory { vfs: Arc::new(vfs), links })
-    }
-}
-
-fn user_path_error(error: UserDirectoryError) -> UserPathError {
-    match error {
-        UserDirectoryError::Exists => UserPathError::Exists,
-        UserDirectoryError::Link => UserPathError::Link,
-        UserDirectoryError::Missing => UserPathError::Missing,
-        UserDirectoryError::NotDirectory => UserPathError::NotDirectory,
-        UserDirectoryError::SharedParent => UserPathError::SharedParent,
-        UserDirectoryError::Refused(error) => UserPathError::Refused(error),
     }
 }

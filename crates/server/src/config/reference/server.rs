@@ -201,16 +201,6 @@ pub(super) const SERVER: &[ConfigKey] = &[
         text: "Maximum number of connections.",
     },
     ConfigKey {
-        name: "user_directories_max",
-        form: "a number from 1 to 65536",
-        default: Is("1024"),
-        counts: Reload,
-        text: "Maximum number of open directories of shares whose `path` has variables. A directory \
-               is open while a client is connected to it. Further users are refused, and the log \
-               says so. Each takes some descriptors of the limit of open files, which may reduce the \
-               number.",
-    },
-    ConfigKey {
         name: "logon_seconds",
         form: "a number from 1 to 600",
         default: Is("30"),
@@ -389,8 +379,8 @@ pub(super) const LOG: &[ConfigKey] = &[
         default: Is("\"off\""),
         counts: Restart,
         text: "Destination of the audit log: session setups, tree connects, denied accesses and \
-               session ends, and the file operations that `audit` of a share lists, each as one \
-               line of JSON. Excess events of one source are only counted. A reload reopens the file, so it can be rotated before.",
+               session ends, each as one line of JSON. Excess events of one source are only \
+               counted. A reload reopens the file, so it can be rotated before.",
     },
     ConfigKey {
         name: "slow_request_ms",

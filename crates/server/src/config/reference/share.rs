@@ -17,24 +17,7 @@ pub(super) const SHARE: &[ConfigKey] = &[
         form: "a path that begins with `/`",
         default: Needed,
         counts: Reload,
-        text: "The directory. It may depend on the user: `%U` is the user's name without a domain, \
-               `%G` the name of the user's primary group, `%I` the client's address, and `%H`, at \
-               the beginning, the home directory of the user's system account; `%%` is a `%`. Each \
-               user then connects an own directory, as with `path = \"/home/%U\"`. The server \
-               follows no symbolic link from the first variable on, and refuses a directory of `%U` \
-               or `%H` that belongs to neither the user nor root. In a share named `homes` each \
-               user also reaches it by the user's name, as `\\\\server\\alice`. Such a share has no \
-               metadata cache, no size and no guests, and is not exported by NFS. See [home \
-               directories](user/home-directories.md).",
-    },
-    ConfigKey {
-        name: "create_home",
-        form: "`true` or `false`",
-        default: Is("false"),
-        counts: Reload,
-        text: "Create the directory of a user who has none at the first connection, with mode 0700 \
-               and the user as its owner. Needs `%U` or `%H` in `path`, and no `%I`. The directory \
-               above it must exist, and belong to root alone.",
+        text: "The directory.",
     },
     ConfigKey {
         name: "comment",
@@ -177,23 +160,6 @@ pub(super) const SHARE: &[ConfigKey] = &[
         counts: Reload,
         text: "NFS clients may create block and character devices. Only the superuser may, so \
                `nfs_squash` must not map root; no other setting permits it.",
-    },
-    ConfigKey {
-        name: "audit",
-        form: "a list of `\"attributes\"`, `\"create\"`, `\"delete\"`, `\"open\"`, \
-               `\"permissions\"`, `\"read\"`, `\"refused\"`, `\"rename\"`, `\"write\"`",
-        default: Is("[]"),
-        counts: Reload,
-        text: "File operations that the audit log records, over SMB and NFS alike; `audit` in \
-               `[log]` says where. `create`: new files, directories, links and special files. \
-               `delete`: removed names and streams, also by a rename over them. `rename`: changed \
-               names. `write`: the first change of data or size by each open, and opens that \
-               discard data. `read`: the first read by each open. `open`: opens of existing files \
-               and directories. `permissions`: changes of mode, owner and access control list. \
-               `attributes`: changes of times, DOS attributes and extended attributes. `refused`: \
-               operations of any kind that are refused for lack of a right, whether or not their \
-               kind is listed. A connected SMB client is audited by a changed list once it connects \
-               to the share again.",
     },
     ConfigKey {
         name: "nfs",

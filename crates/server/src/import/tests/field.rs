@@ -34,10 +34,14 @@ const CASES: &[FieldCase] = &[
                guest ok = no\nread only = yes\ncreate mask = 0700\n\
                [print$]\ncomment = Drivers\npath = /var/lib/samba/printers\nbrowseable = yes\n\
                read only = yes\nguest ok = no\n",
-        shares: &["homes"],
-        has: &["smb = [\"0.0.0.0:445\", \"[::]:445\"]", "path = \"%H\"", "listed = \"nobody\""],
+        shares: &["alice", "bob"],
+        has: &[
+            "smb = [\"0.0.0.0:445\", \"[::]:445\"]",
+            "path = \"/home/alice\"",
+            "users = [\"bob\"]",
+        ],
         lacks: &["print"],
-        remarks: &["[printers] was omitted"],
+        remarks: &["[homes] became one share for each imported user", "[printers] was omitted"],
     },
     FieldCase {
         name: "router with two networks",
@@ -232,10 +236,11 @@ const CASES: &[FieldCase] = &[
                recycle:repository = .recycle/%U\nrecycle:keeptree = yes\nrecycle:versions = yes\n\
                full_audit:success = mkdirat renameat\nfull_audit:prefix = %u|%I\n",
         shares: &["d"],
-        has: &["audit = [\"create\", \"rename\"]", "[log]", "audit = \"log\""],
+        has: &[],
         lacks: &[],
         remarks: &[
             ":5,6,7: recycle:keeptree, recycle:repository, recycle:versions: deletes are final",
+            ":8,9: full_audit:prefix, full_audit:success: ",
         ],
     },
     FieldCase {

@@ -50,8 +50,6 @@ pub struct Moment<'a> {
     pub traces_sent: u64,
     /// Events that the audit log has left out.
     pub audit_suppressed: u64,
-    /// Audited file operations that the audit log has lost.
-    pub file_events_lost: u64,
     /// Received discovery messages by protocol and outcome.
     pub discovery: &'a [(&'static str, &'static str, u64)],
     /// Interfaces on which the server is announced.
@@ -149,7 +147,6 @@ mod tests {
             cpu_times: &[(1, Stage::Io, 0.25)],
             traces_sent: 0,
             audit_suppressed: 0,
-            file_events_lost: 0,
             discovery: &[("mdns", "answered", 23)],
             discovery_links: 1,
             log: LogCounts::default(),

@@ -356,12 +356,6 @@ const CLIENTS: &[Metric] = &[
         |m, lines| lines.put(&[], m.audit_suppressed),
     ),
     counter(
-        "anabranch_audit_file_operations_lost_total",
-        &[],
-        "Audited file operations for which the audit log had no room; a record has their number.",
-        |m, lines| lines.put(&[], m.file_events_lost),
-    ),
-    counter(
         "anabranch_discovery_messages_total",
         &["protocol", "outcome"],
         "Received messages of mDNS and WS-Discovery; those with off_link and rate were dropped \
