@@ -138,12 +138,16 @@ impl Observer {
             if second % SHARES_EVERY_SECONDS == 0 {
                 self.look_at_shares();
             }
-            if second % INTERVAL_SECONDS == 0 {
-                self.record_history(now.duration_since(interval));
+            let ends_interval = second % INTERVAL_SECONDS == 0;
+            let length = now.duration_since(interval);
+            if ends_interval {
                 interval = now;
             }
             let (observer, tells) = (self.clone(), tells_round_trips.clone());
             let looked = tokio::task::spawn_blocking(move || {
+                if ends_interval {
+                    observer.record_history(length);
+                }
                 observer.cpu_times.refresh(observer.files.meter());
                 if tells.load(Ordering::Relaxed)
                     && let Err(error) = round_trips::refresh(&observer.connections, &observer.ports)
@@ -154,9 +158,7 @@ impl Observer {
                 }
             });
             if looked.await.is_err() {
-                tracing::error!(
-                    "a defect of this server: a measurement of CPU time and round trips panicked"
-                );
+                tracing::error!("a defect of this server: a periodic measurement panicked");
             }
         }
     }
